@@ -1,0 +1,1 @@
+"""Which devices are visible, which physical ones they are, and how a job is told."""

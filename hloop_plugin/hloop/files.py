@@ -1,0 +1,266 @@
+"""Files: the names in a run directory, digests, and writing that leaves no half file.
+
+Every name that hloop writes into a run directory stands here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from hloop.errors import HloopError, Problem, RunDirectoryError
+
+PLAN_NAME = "plan.json"
+JOURNAL_NAME = "journal.jsonl"
+REPORT_NAME = "hloop_run.json"
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The names in one run directory.
+
+    Attributes:
+        root: the run directory, absolute.
+    """
+
+    root: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.root / PLAN_NAME
+
+    @property
+    def journal(self) -> Path:
+        return self.root / JOURNAL_NAME
+
+    @property
+    def report(self) -> Path:
+        return self.root / REPORT_NAME
+
+    @property
+    def jobs(self) -> Path:
+        return self.root / "jobs"
+
+    def job(self, job_id: str) -> JobPaths:
+        return JobPaths(self.jobs / job_id)
+
+    def check_new(self) -> None:
+        """Demand that the run directory is absent or an empty folder.
+
+        Raises:
+            RunDirectoryError: it holds something, or is not a folder.
+        """
+        if not os.path.lexists(self.root):
+            return
+        if not self.root.is_dir():
+            found = f"the run directory {self.root} is not a folder"
+        elif first := next(iter(sorted(os.listdir(self.root))), None):
+            what = "a finished run" if self.report.exists() else f"{first!r} and maybe more"
+            found = f"the run directory {self.root} is already used: it holds {what}"
+        else:
+            return
+        raise RunDirectoryError(
+            Problem(
+                code="run_dir_used",
+                where="",
+                found=found,
+                expected="a folder that is new or empty",
+                action="Choose another run directory, or move this one away",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class JobPaths:
+    """The names in the folder of one job.
+
+    Attributes:
+        root: ``RUN/jobs/<job_id>``.
+    """
+
+    root: Path
+
+    @property
+    def status(self) -> Path:
+        return self.root / "attempt_status.json"
+
+    @property
+    def completed(self) -> Path:
+        """The completion marker, which carries ``depends_on`` to Snakemake."""
+        return self.root / "completed"
+
+    @property
+    def stdout(self) -> Path:
+        return self.root / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.root / "stderr.log"
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """What a file held when it was read.
+
+    Attributes:
+        sha256: 64 lowercase hex digits over its bytes.
+        size: its length in bytes.
+    """
+
+    sha256: str
+    size: int
+
+
+class FileRefused(HloopError):
+    """A file that cannot be taken as an artifact: missing, of a wrong kind, or changing.
+
+    The problem's ``code`` is the reason: ``missing``, ``not_a_file``, ``unreadable`` or
+    ``changed_while_read``.
+    """
+
+    @property
+    def code(self) -> str:
+        return self.problems[0].code
+
+
+def _refuse(path: object, code: str, found: str) -> FileRefused:
+    return FileRefused(Problem(code=code, where="", found=found, expected="a plain file"))
+
+
+def hash_file(path: str | Path) -> FileDigest:
+    """Read a plain file once and give its digest.
+
+    Raises:
+        FileRefused: it is missing, unreadable, a symlink, folder, FIFO, device or socket, or
+            it changed while it was read.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags)
+    except FileNotFoundError:
+        raise _refuse(path, "missing", f"{path} does not exist") from None
+    except OSError as error:
+        if os.path.islink(path):
+            raise _refuse(path, "not_a_file", f"{path} is a symbolic link") from None
+        raise _refuse(path, "unreadable", f"{path} cannot be read: {error.strerror}") from None
+    with os.fdopen(fd, "rb") as file:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise _refuse(path, "not_a_file", f"{path} is not a plain file")
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        after = os.fstat(fd)
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise _refuse(path, "changed_while_read", f"{path} changed while it was read")
+    return FileDigest(digest, after.st_size)
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Give ``sha256:<hex>`` over ``data``."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def publish(path: Path, data: bytes) -> None:
+    """Write a record once: complete under its final name, read-only, or not at all.
+
+    Raises:
+        FileExistsError: the record is already published.
+        OSError: the folder cannot be written to.
+    """
+    temporary = _write_temporary(path, data, 0o444)
+    try:
+        os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
+    _sync_folder(path.parent)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file in place of an older one, at one stroke.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    temporary = _write_temporary(path, data, 0o644)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+
+
+def _write_temporary(path: Path, data: bytes, mode: int) -> str:
+    temporary = f"{path}.{os.getpid()}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return temporary
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@dataclass(frozen=True)
+class Portable:
+    """Writes paths so that they mean the same on another machine.
+
+    Attributes:
+        run_dir: absolute; what lies in it is written as ``${RUN_DIR}/…``.
+        repo_root: absolute; what lies in it is written as ``${REPO_ROOT}/…``.
+    """
+
+    run_dir: Path
+    repo_root: Path
+
+    @cached_property
+    def _roots(self) -> list[tuple[tuple[str, ...], str]]:
+        pairs = [(self.run_dir.parts, "${RUN_DIR}"), (self.repo_root.parts, "${REPO_ROOT}")]
+        # The longer root first: a run directory usually lies inside the repository.
+        return sorted(pairs, key=lambda pair: len(pair[0]), reverse=True)
+
+    def path(self, path: str | Path) -> str:
+        """Give ``path`` by its components: ``/r/ab`` is not inside ``/r/a``."""
+        parts = Path(path).parts
+        for root, name in self._roots:
+            if parts[: len(root)] == root:
+                return "/".join((name, *parts[len(root) :]))
+        return str(path)
+
+    def text(self, text: str) -> str:
+        """Give one item of a command: a path, or ``--flag=path``, or text left as it is."""
+        if text.startswith("/"):
+            return self.path(text) if os.path.normpath(text) == text.rstrip("/") else text
+        head, sign, tail = text.partition("=")
+        if sign and tail.startswith("/"):
+            return f"{head}={self.text(tail)}"
+        return text
+
+
+def data_dir(name: str) -> Path:
+    """Find a folder that is shipped with hloop: ``schemas`` or ``workflow``.
+
+    In a wheel it lies inside the package, in a checkout at the top of the repository.
+
+    Raises:
+        FileNotFoundError: the installation is incomplete.
+    """
+    here = Path(__file__).resolve().parent
+    for folder in (here / "_data" / name, here.parents[1] / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"hloop's folder {name!r} is missing: the installation is incomplete")

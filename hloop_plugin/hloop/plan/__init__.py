@@ -1,0 +1,1 @@
+"""The plan: read, validated, identified, rendered; and workloads, which become plans."""

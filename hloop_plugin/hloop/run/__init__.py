@@ -1,0 +1,1 @@
+"""One run: its supervisor, its attempts, its journal and its report."""

@@ -1,0 +1,1 @@
+"""What starts when: a pure engine, the three modes, and bounds. No I/O, no clock."""

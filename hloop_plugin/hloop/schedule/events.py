@@ -1,0 +1,192 @@
+"""What the engine is told (events) and what it asks for (instructions).
+
+Both are plain data, so that a run can be replayed, simulated and tested without a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How one plan is executed."""
+
+    SEQUENTIAL = "sequential"
+    """One job at a time, in the plan's topological order."""
+    HLOOP = "hloop"
+    """Every ready job whose slot is free starts at once."""
+    BULK_SYNC = "bulk-sync"
+    """Waves with a barrier between them."""
+
+
+class Placement(StrEnum):
+    """What a plan's device pin means."""
+
+    PINNED = "pinned"
+    """The job waits for its device."""
+    ANY = "any"
+    """A preference: the job takes whichever device is free first."""
+
+
+class SlotKind(StrEnum):
+    """The classes of slots. ``RULE`` is for jobs that no plan holds: any number may run."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    IO = "io"
+    RULE = "rule"
+
+
+@dataclass(frozen=True, slots=True)
+class JobNode:
+    """A job as the engine sees it.
+
+    Attributes:
+        job_id: unique within the run.
+        kind: the slot it needs.
+        depends_on: ids of jobs that must complete first. Empty for jobs of no plan: whoever
+            hands them over has seen to it.
+        device: the pinned logical device; gpu jobs of a plan only.
+        device_count: how many devices it needs; 1 for gpu jobs of a plan.
+        expected_ns: how long it is expected to take, or None where that is not known.
+    """
+
+    job_id: str
+    kind: SlotKind
+    depends_on: tuple[str, ...] = ()
+    device: int | None = None
+    device_count: int = 0
+    expected_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The right to run one job now.
+
+    Attributes:
+        kind: its class.
+        index: which worker of its class, from 0; for gpu the first of ``devices``.
+        devices: the logical devices that come with it; empty but for gpu.
+    """
+
+    kind: SlotKind
+    index: int
+    devices: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``device 0``, ``cpu 1``, ``io 0``: the lane in reports."""
+        return f"{'device' if self.kind is SlotKind.GPU else self.kind.value} {self.index}"
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class JobAdded:
+    """A job that no plan holds became known; it is handed over at the same time."""
+
+    node: JobNode
+
+
+@dataclass(frozen=True, slots=True)
+class JobReady:
+    """Snakemake handed a job of the plan over, and its inputs are right."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFreed:
+    """Every process of a launched job is gone; whether it succeeded is not known yet."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A job's outcome is known. Frees its slot if :class:`SlotFreed` has not.
+
+    A job may end without having been launched: its inputs were wrong.
+    """
+
+    job_id: str
+    completed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobRejected:
+    """Snakemake did not take a completed job's outputs: it counts as failed from now on."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLost:
+    """A device takes no further jobs."""
+
+    device: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """No further job is started: the run was interrupted."""
+
+    reason: str
+
+
+Event = JobAdded | JobReady | SlotFreed | JobEnded | JobRejected | DeviceLost | Stop
+
+
+# Instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start this job now, in this slot."""
+
+    job_id: str
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class WaveStarted:
+    """The launches that follow at once are one wave."""
+
+    index: int
+    job_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """This job will not be started. ``handed`` says whether it must be given back."""
+
+    job_id: str
+    reason: str
+    handed: bool
+
+
+Instruction = Launch | WaveStarted | Skip
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What the engine must know of a run.
+
+    Attributes:
+        mode: execution mode.
+        devices: the logical devices that exist, ascending.
+        cpu_workers: how many cpu jobs of the plan may run at once.
+        io_workers: the same for io.
+        placement: what a device pin means.
+        keep_going: after a failure, carry on with what does not depend on it.
+    """
+
+    mode: Mode = Mode.HLOOP
+    devices: Sequence[int] = ()
+    cpu_workers: int = 4
+    io_workers: int = 2
+    placement: Placement = Placement.PINNED
+    keep_going: bool = False

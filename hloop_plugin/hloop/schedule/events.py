@@ -124,20 +124,13 @@ class JobRejected:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceLost:
-    """A device takes no further jobs."""
-
-    device: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """No further job is started: the run was interrupted."""
 
     reason: str
 
 
-Event = JobAdded | JobReady | SlotFreed | JobEnded | JobRejected | DeviceLost | Stop
+Event = JobAdded | JobReady | SlotFreed | JobEnded | JobRejected | Stop
 
 
 # Instructions

@@ -1,0 +1,21 @@
+"""How every command prints: tables for people, JSON for programs, errors on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from hloop.errors import HloopError
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document to stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_error(error: HloopError, *, as_json: bool) -> None:
+    """Print an error: to stderr for people, and as a JSON document to stdout for programs."""
+    if as_json:
+        print_json(error.to_dict())
+    print(f"hloop: {error}", file=sys.stderr)

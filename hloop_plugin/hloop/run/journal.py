@@ -1,0 +1,120 @@
+"""The journal: what happened in a run, one JSON object per line, in order.
+
+It is append-only and written line by line, so that it is right up to the last line whenever a
+run dies, and it is enough to make the run report from. The events and their fields:
+
+``run_started``
+    First line. ``time``, ``monotonic_ns``, ``plan_id``, ``plan_semantic_hash``,
+    ``experiment_digest``, ``placement_digest``, ``mode``, ``placement``, ``keep_going``,
+    ``limits`` ``{"cpu": n, "io": n}``, ``devices`` ``[{logical, token, uuid, name,
+    simulated}]``, ``devices_source`` (how they were found, a sentence), ``repo_root``,
+    ``run_dir``, ``host`` (mapping), ``versions`` (mapping), ``executor``.
+``job_ready``
+    ``job``. Handed over, inputs checked.
+``wave_started``
+    ``index``, ``jobs``. Bulk-sync only.
+``job_started``
+    ``job``, ``time``, ``pid``, ``slot`` (its name, or null), ``device`` (a mapping as in
+    ``devices``, or null).
+``job_gone``
+    ``job``, ``time``, ``returncode`` (null after a signal), ``signal`` (name or null),
+    ``max_rss_bytes``, ``cpu_ns``. Every process of the job is gone; its slot is free.
+``job_ended``
+    ``job``, ``status`` (as in the run report), ``inputs`` and ``outputs`` ``[{role, path,
+    sha256, size_bytes}]`` with absolute paths, ``failure`` ``{reason, message, stderr_tail}``
+    or null. Comes without ``job_started`` where a job could not start.
+``job_skipped``
+    ``job``, ``reason``.
+``stopping``
+    ``reason``. The user or a signal stops the run.
+``run_ended``
+    ``time``, ``status``. Last line, unless the run died.
+
+Every event has ``event`` and ``offset_ns``, nanoseconds of the monotonic clock since the run
+started. ``time`` is UTC in ISO 8601. ``cpu_ns`` and ``max_rss_bytes`` count the job's main
+process and the descendants that it waited for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hloop.errors import Problem, ReportError
+
+
+def utc_now() -> str:
+    """Give the time of day, ISO 8601 in UTC with microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class Journal:
+    """Appends events to a run's journal.
+
+    Several processes may append to one journal: a line is one write to a file that is open
+    for appending, and offsets come from the monotonic clock, which all processes share.
+    """
+
+    def __init__(self, fd: int, started_ns: int):
+        self._fd = fd
+        self.started_ns = started_ns
+
+    @classmethod
+    def create(cls, path: Path, **fields: Any) -> Journal:
+        """Start a run's journal with its ``run_started`` event.
+
+        Raises:
+            FileExistsError: the run directory holds a journal already.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o644)
+        started_ns = time.monotonic_ns()
+        journal = cls(fd, started_ns)
+        journal.append("run_started", time=utc_now(), monotonic_ns=started_ns, **fields)
+        return journal
+
+    @classmethod
+    def attach(cls, path: Path) -> Journal:
+        """Open a journal that another process of the same run started."""
+        started_ns = int(read_journal(path)[0]["monotonic_ns"])
+        return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), started_ns)
+
+    def append(self, event: str, **fields: Any) -> dict[str, Any]:
+        """Write one event and return it as written."""
+        offset_ns = 0 if event == "run_started" else time.monotonic_ns() - self.started_ns
+        entry = {"event": event, "offset_ns": offset_ns, **fields}
+        os.write(self._fd, json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+        return entry
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """Read a journal's events. A last line that was cut off is left out.
+
+    Raises:
+        ReportError: there is no journal, or a line of it cannot be read.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ReportError(
+            Problem("unreadable", "", f"the journal cannot be read: {error.strerror}"), file=path
+        ) from error
+    events = []
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            events.append(json.loads(line))
+        except ValueError as error:
+            problem = Problem("not_json", f"line {number}", f"not a JSON object: {error}")
+            raise ReportError(problem, file=path) from error
+    if not events or events[0].get("event") != "run_started":
+        raise ReportError(
+            Problem("no_start", "", "the journal does not begin with run_started"), file=path
+        )
+    return events

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,14 @@ from hloop.errors import HloopError, Problem, RunDirectoryError
 PLAN_NAME = "plan.json"
 JOURNAL_NAME = "journal.jsonl"
 REPORT_NAME = "hloop_run.json"
+# In the folder that `hloop prepare` is given, which no run has claimed.
+MATERIALIZED_PLAN_NAME = "materialized_plan.json"
+MANIFEST_NAME = "manifest.json"
+HTML_NAME = "report.html"
+JOBS_NAME = "jobs"
+
+OWN_NAMES = frozenset({PLAN_NAME, JOURNAL_NAME, REPORT_NAME, MANIFEST_NAME, HTML_NAME, JOBS_NAME})
+"""What hloop itself writes at the top of a run directory; no job may write there."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class RunPaths:
 
     @property
     def jobs(self) -> Path:
-        return self.root / "jobs"
+        return self.root / JOBS_NAME
 
     def job(self, job_id: str) -> JobPaths:
         return JobPaths(self.jobs / job_id)
@@ -131,14 +140,15 @@ def _refuse(path: object, code: str, found: str) -> FileRefused:
     return FileRefused(Problem(code=code, where="", found=found, expected="a plain file"))
 
 
-def hash_file(path: str | Path) -> FileDigest:
-    """Read a plain file once and give its digest.
+def hash_file(path: str | Path, *, follow: bool = False) -> FileDigest:
+    """Read a plain file once and give its digest. ``follow`` allows a symbolic link to it.
 
     Raises:
-        FileRefused: it is missing, unreadable, a symlink, folder, FIFO, device or socket, or
-            it changed while it was read.
+        FileRefused: it is missing, unreadable, a symbolic link (without ``follow``), folder,
+            FIFO, device or socket, or it changed while it was read.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags)
     except FileNotFoundError:
@@ -241,14 +251,23 @@ class Portable:
                 return "/".join((name, *parts[len(root) :]))
         return str(path)
 
+    @cached_property
+    def _in_text(self) -> re.Pattern[str]:
+        roots = ("/".join(root).replace("//", "/", 1) for root, _ in self._roots if len(root) > 1)
+        # A root counts where a path can begin, and where its last component ends.
+        return re.compile(
+            r"(?:(?<![\w./~+-])|(?<=^-\w)|(?<=\s-\w))"
+            rf"(?:{'|'.join(map(re.escape, roots)) or '(?!)'})"
+            r"(?=$|[/\s'\"`:,;&|<>()\[\]{}]|\.(?:$|\s))"
+        )
+
     def text(self, text: str) -> str:
-        """Give one item of a command: a path, or ``--flag=path``, or text left as it is."""
-        if text.startswith("/"):
-            return self.path(text) if os.path.normpath(text) == text.rstrip("/") else text
-        head, sign, tail = text.partition("=")
-        if sign and tail.startswith("/"):
-            return f"{head}={self.text(tail)}"
-        return text
+        """Give a text, such as an item of a command, with every path in it portable.
+
+        ``/r/a`` is found in ``--out=/r/a/x``, ``-I/r/a`` and ``cat '/r/a/x'``, and not in
+        ``/r/ab``, ``/q/r/a`` or ``/r/a-1``.
+        """
+        return self._in_text.sub(lambda match: self.path(match[0]), text)
 
 
 def data_dir(name: str) -> Path:

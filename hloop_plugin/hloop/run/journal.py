@@ -22,7 +22,8 @@ run dies, and it is enough to make the run report from. The events and their fie
 ``job_ended``
     ``job``, ``status`` (as in the run report), ``inputs`` and ``outputs`` ``[{role, path,
     sha256, size_bytes}]`` with absolute paths, ``failure`` ``{reason, message, stderr_tail}``
-    or null. Comes without ``job_started`` where a job could not start.
+    or null. Comes without ``job_started`` where a job could not start, and a second time where
+    Snakemake did not take the outputs of a job that had completed.
 ``job_skipped``
     ``job``, ``reason``.
 ``stopping``

@@ -1,0 +1,139 @@
+"""What is shown while a run goes on: lanes on a terminal, lines elsewhere.
+
+Both read the run's journal and nothing else, so they show what was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+Event = Mapping[str, Any]
+POLL_SECONDS = 0.1
+
+
+def follow(journal: Path, alive: Callable[[], bool]) -> Iterator[Event | None]:
+    """Give a journal's events as they come, and None about every 0.1 s while none do.
+
+    Ends when ``alive`` says no and everything has been read.
+    """
+    rest = b""
+    file = None
+    while True:
+        last = not alive()
+        if file is None and journal.exists():
+            file = journal.open("rb")
+        *lines, rest = (rest + (file.read() if file else b"")).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+        if last:
+            break
+        yield None
+        time.sleep(POLL_SECONDS)
+    if file is not None:
+        file.close()
+
+
+class Progress:
+    """Where a run is, as far as its journal tells."""
+
+    def __init__(self, total: int):
+        self.total = total
+        self.done: dict[str, int] = {}
+        self.lanes: dict[str, tuple[str, float] | None] = {}
+        self.started_at = time.monotonic()
+        self._slots: dict[str, str] = {}
+
+    def take(self, event: Event) -> str | None:
+        """Take an event. Gives the line that tells of it, or None where none is needed."""
+        job, offset = event.get("job", ""), event["offset_ns"] / 1e9
+        match event["event"]:
+            case "run_started":
+                for device in event["devices"]:
+                    self.lanes[f"device {device['logical']}"] = None
+                simulated = any(device["simulated"] for device in event["devices"])
+                devices = f"{len(event['devices'])} {'simulated ' if simulated else ''}device(s)"
+                text = f"{event['plan_id']}: {self.total} jobs, mode {event['mode']}, {devices}"
+            case "job_started":
+                slot = self._slots[job] = event["slot"] or "elsewhere"
+                self.lanes[slot] = (job, time.monotonic())
+                text = f"{job} started on {slot}"
+            case "job_gone":
+                if slot := self._slots.get(job):
+                    self.lanes[slot] = None
+                return None
+            case "job_ended":
+                self.done[event["status"]] = self.done.get(event["status"], 0) + 1
+                text = f"{job} {event['status']}"
+                if event["failure"]:
+                    text += f": {event['failure']['message']}"
+            case "job_skipped":
+                self.done["skipped"] = self.done.get("skipped", 0) + 1
+                text = f"{job} skipped: {event['reason']}"
+            case "wave_started":
+                text = f"wave {event['index'] + 1}: {', '.join(event['jobs'])}"
+            case "stopping":
+                text = f"stopping: {event['reason']}"
+            case _:
+                return None
+        return f"{offset:8.2f} s  {text}"
+
+
+def show(events: Iterator[Event | None], total: int) -> None:
+    """Show a run until it ends: live lanes if stderr is a terminal, else a line per event."""
+    progress = Progress(total)
+    terminal = sys.stderr.isatty()
+    display: AbstractContextManager[Any] = nullcontext()
+    if terminal:
+        from rich.console import Console
+        from rich.live import Live
+
+        display = Live(
+            console=Console(stderr=True),
+            get_renderable=lambda: _lanes(progress),
+            refresh_per_second=8,
+            transient=True,
+        )
+    with display:
+        for event in events:
+            line = None if event is None else progress.take(event)
+            if line is None:
+                continue
+            if not terminal:
+                print(line, file=sys.stderr, flush=True)
+            elif event is not None and event["event"] in ("job_ended", "stopping"):
+                if event.get("failure") or event["event"] == "stopping":
+                    display.console.print(line, style="red", markup=False, highlight=False)
+
+
+def _lanes(progress: Progress) -> Any:
+    """One row per slot with its job, below a bar of what is done."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    now = time.monotonic()
+    table = Table.grid(padding=(0, 2))
+    for slot, entry in sorted(progress.lanes.items()):
+        if entry is None:
+            table.add_row(Text(slot, "bold"), Text("idle", "dim"), "")
+        else:
+            job, since = entry
+            table.add_row(Text(slot, "bold"), Text(job), Text(f"{now - since:.1f} s", "cyan"))
+    done = sum(progress.done.values())
+    counts = ", ".join(f"{n} {status}" for status, n in progress.done.items())
+    foot = Table.grid(padding=(0, 2))
+    elapsed = f"{now - progress.started_at:.0f} s"
+    foot.add_row(
+        ProgressBar(total=max(1, progress.total), completed=done, width=30),
+        Text(f"{done} of {progress.total}"),
+        Text(counts, "dim"),
+        Text(elapsed, "cyan"),
+    )
+    return Group(table, foot)

@@ -1,0 +1,174 @@
+"""``hloop run``: any plan, from any folder, through the packaged workflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hloop.cli.options import (
+    CpuWorkersOption,
+    IoWorkersOption,
+    JsonOption,
+    ModeOption,
+    PlacementOption,
+    RepoRootOption,
+    repo_root_or_here,
+)
+from hloop.cli.output import print_json
+from hloop.errors import HloopError, Problem
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def command(
+    plan: Annotated[Path, typer.Option(help="The plan, YAML or JSON.")],
+    run_dir: Annotated[
+        Path, typer.Option(help="The folder for this run; it must be absent or empty.")
+    ],
+    mode: ModeOption = None,
+    repo_root: RepoRootOption = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, simulated:N, or entries as in CUDA_VISIBLE_DEVICES. [default: auto]"
+        ),
+    ] = None,
+    placement: PlacementOption = None,
+    cpu_workers: CpuWorkersOption = None,
+    io_workers: IoWorkersOption = None,
+    grace_seconds: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seconds between TERM and KILL. [default: 10]"),
+    ] = None,
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going", help="After a failure, carry on with what does not depend on it."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a plan into a new run directory and write its report.
+
+    Exit 0: every job completed. 1: one did not. 2: the run could not begin.
+    """
+    from hloop.files import RunPaths
+    from hloop.plan.load import load_checked
+    from hloop.run.settings import RunSettings
+
+    rendered = load_checked(plan, repo_root_or_here(repo_root), run_dir.absolute())
+    paths = RunPaths(rendered.run_dir)
+    paths.check_new()
+    given = {
+        "mode": mode,
+        "devices": devices,
+        "placement": placement,
+        "cpu_workers": cpu_workers,
+        "io_workers": io_workers,
+        "grace_seconds": grace_seconds,
+    }
+    RunSettings().override(given, source="the options").resolve(rendered.plan, os.environ)
+    config = {
+        "plan": str(plan.absolute()),
+        "run_dir": str(rendered.run_dir),
+        "repo_root": str(rendered.repo_root),
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    report = _run_snakemake(config, len(rendered.jobs), paths, keep_going=keep_going)
+    if as_json:
+        print_json(report)
+    else:
+        _print_summary(report, paths)
+    raise typer.Exit(0 if report["status"] == "completed" else 1)
+
+
+def _run_snakemake(
+    config: dict[str, Any], total: int, paths: Any, *, keep_going: bool
+) -> dict[str, Any]:
+    """Run the packaged workflow and show it. Gives the run report.
+
+    Raises:
+        HloopError: Snakemake ended without a report; holds the end of what it printed.
+    """
+    from hloop.cli.live import follow, show
+    from hloop.files import data_dir
+
+    # Snakemake's own folder (.snakemake) has no place in a run directory, nor in the user's.
+    with tempfile.TemporaryDirectory(prefix="hloop-") as folder:
+        config_file, log = Path(folder, "config.json"), Path(folder, "snakemake.log")
+        config_file.write_text(json.dumps(config))
+        argv = [
+            *(sys.executable, "-m", "snakemake"),
+            *("--snakefile", str(data_dir("workflow") / "Snakefile")),
+            *("--directory", folder, "--configfile", str(config_file)),
+            *("--profile", "none", "--workflow-profile", "none"),
+            *("--executor", "hloop", "--scheduler", "greedy", "--cores", "all"),
+            *("--max-jobs-per-timespan", "100000/1s", "--latency-wait", "0"),
+            *("--drop-metadata", "--nocolor"),
+            *(["--keep-going"] if keep_going else []),
+        ]
+        with log.open("wb") as output:
+            child = _start(argv, output)
+        show(follow(paths.journal, lambda: child.poll() is None), total)
+        code = child.wait()
+        printed = log.read_text(errors="replace")
+    try:
+        report: dict[str, Any] = json.loads(paths.report.read_bytes())
+    except (OSError, ValueError):
+        end = "\n".join(printed.splitlines()[-40:])
+        raise HloopError(
+            Problem(
+                "no_report", "", f"Snakemake ended with {code} and left no report:\n{end}"
+            )
+        ) from None
+    return report
+
+
+def _start(argv: list[str], output: Any) -> subprocess.Popen[bytes]:
+    """Start Snakemake in a session of its own, so that a signal reaches it once: from here."""
+    from hloop.run.processes import die_with_parent
+
+    parent = os.getpid()
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: die_with_parent(parent, signal.SIGTERM),
+    )
+
+    def forward(number: int, _frame: Any) -> None:
+        if child.poll() is None:
+            child.send_signal(number)
+
+    for number in FORWARDED:
+        signal.signal(number, forward)
+    return child
+
+
+def _print_summary(report: dict[str, Any], paths: Any) -> None:
+    """Group the jobs by their fate, the failed ones first and with their reasons."""
+    fates: dict[str, list[dict[str, Any]]] = {}
+    for job in report["jobs"]:
+        fates.setdefault(job["status"], []).append(job)
+    for status in ("failed", "timed_out", "stalled", "cancelled", "skipped"):
+        for job in fates.get(status, []):
+            print(f"{status}: {job['job_id']}: {job['failure']['message']}")
+            if status not in ("skipped", "cancelled") and job["failure"]["stderr_tail"]:
+                print("    " + job["failure"]["stderr_tail"].replace("\n", "\n    "))
+    counts = ", ".join(f"{len(jobs)} {status}" for status, jobs in fates.items())
+    simulated = any(device["simulated"] for device in report["devices"])
+    print(
+        f"{report['status']}: {counts} in {report['elapsed_seconds']:.2f} s"
+        f" (mode {report['mode']}{', simulated devices' if simulated else ''})"
+    )
+    print(f"report: {paths.report}")

@@ -1,0 +1,212 @@
+"""One attempt: what is kept of a job while it runs, and the verdict when it is over.
+
+The supervisor moves an attempt through its phases; this module decides what each ending
+means and writes the attempt's record. It starts and stops nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Any
+
+from hloop import canonical, files
+from hloop.files import FileDigest, JobPaths, Portable
+from hloop.plan.render import RenderedArtifact, RenderedJob
+from hloop.run.hashing import Hashed, Refusal
+
+STATUS_TYPE = "hloop/attempt_status/v1"
+TAIL_BYTES = 4096
+TAIL_LINES = 20
+
+
+class Status(StrEnum):
+    """How a job of a plan ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    STALLED = "stalled"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+class Phase(Enum):
+    """Where an attempt is. It only moves forward."""
+
+    CHECKING = 1
+    """Its inputs are being read."""
+    WAITING = 2
+    """Handed to the engine; no slot yet."""
+    RUNNING = 3
+    """Its main process is alive."""
+    STOPPING = 4
+    """Its main process is gone, something that it started is not."""
+    HASHING = 5
+    """No process is left; its outputs are being read."""
+    ENDED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt did not complete: a stable code and a sentence."""
+
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A job that was handed over.
+
+    Attributes:
+        name: the job id, or the name of a rule's job that no plan holds.
+        job: the plan's job; None for others.
+        token: marks the attempt's processes, see processes.ATTEMPT_VARIABLE.
+        cause: why it was stopped, where it was: set before the first signal is sent.
+        stop_ns, kill_ns: when (monotonic clock) a timeout or the KILL is due.
+    """
+
+    name: str
+    job: RenderedJob | None
+    token: str
+    phase: Phase = Phase.CHECKING
+    process: subprocess.Popen[bytes] | None = None
+    cause: tuple[Status, Failure] | None = None
+    started_ns: int = 0
+    gone_ns: int = 0
+    wait_status: int = 0
+    usage: Mapping[str, int] = field(default_factory=dict)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    stop_ns: int | None = None
+    kill_ns: int | None = None
+    killed: bool = False
+    leftovers: bool = False
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.process is None else self.process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, or None after a signal or without a start."""
+        if self.process is None or os.WIFSIGNALED(self.wait_status):
+            return None
+        return os.WEXITSTATUS(self.wait_status)
+
+    @property
+    def signal_name(self) -> str | None:
+        if self.process is None or not os.WIFSIGNALED(self.wait_status):
+            return None
+        return signal.Signals(os.WTERMSIG(self.wait_status)).name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An attempt's verdict."""
+
+    status: Status
+    failure: Failure | None = None
+
+    @property
+    def completed(self) -> bool:
+        return self.status is Status.COMPLETED
+
+
+def judge_exit(attempt: Attempt) -> Outcome | None:
+    """Judge an attempt by how its processes ended; None means its outputs decide."""
+    if attempt.cause is not None:
+        return Outcome(*attempt.cause)
+    if name := attempt.signal_name:
+        return Outcome(Status.FAILED, Failure("signal", f"it was ended by {name}"))
+    if code := attempt.returncode:
+        return Outcome(Status.FAILED, Failure("exit_code", f"it exited with {code}"))
+    return None
+
+
+def artifact_entries(
+    artifacts: Sequence[RenderedArtifact], results: Sequence[Hashed]
+) -> list[dict[str, Any]]:
+    """Give journal entries for those artifacts that could be read."""
+    return [
+        {
+            "role": artifact.role,
+            "path": artifact.path,
+            "sha256": result.sha256,
+            "size_bytes": result.size,
+        }
+        for artifact, result in zip(artifacts, results, strict=True)
+        if isinstance(result, FileDigest)
+    ]
+
+
+def check_artifacts(
+    kind: str, artifacts: Sequence[RenderedArtifact], results: Sequence[Hashed]
+) -> Failure | None:
+    """Compare what was read with what the plan demands.
+
+    Args:
+        kind: ``input`` or ``output``; reasons are ``<kind>_missing``, ``<kind>_digest`` and
+            ``<kind>_<refusal code>``.
+    """
+    for artifact, result in zip(artifacts, results, strict=True):
+        what = f"its {kind} {artifact.role!r}"
+        if isinstance(result, Refusal):
+            return Failure(f"{kind}_{result.code}", f"{what}: {result.message}")
+        if artifact.sha256 is not None and artifact.sha256 != result.sha256:
+            return Failure(
+                f"{kind}_digest",
+                f"{what}: {artifact.path} has sha256 {result.sha256}, but the plan says "
+                f"{artifact.sha256}",
+            )
+    return None
+
+
+def tail(path: Path) -> str:
+    """Give the last lines of a log, at most 20 and 4 KiB."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-TAIL_LINES:])
+
+
+def publish_status(
+    paths: JobPaths, attempt: Attempt, outcome: Outcome, portable: Portable
+) -> None:
+    """Write the attempt's record, and the completion marker where it completed.
+
+    Raises:
+        OSError: the job's folder cannot be written to, or the record is there already.
+    """
+    failure = outcome.failure
+    record = {
+        "_type": STATUS_TYPE,
+        "job_id": attempt.name,
+        "status": outcome.status.value,
+        "returncode": attempt.returncode,
+        "signal": attempt.signal_name,
+        "wall_ns": attempt.gone_ns - attempt.started_ns,
+        "stopped_leftovers": attempt.leftovers,
+        "outputs": [
+            {**entry, "path": portable.path(entry["path"])} for entry in attempt.outputs
+        ],
+        "failure": None
+        if failure is None
+        else {"reason": failure.reason, "message": portable.text(failure.message)},
+    }
+    data = canonical.dumps(record)
+    paths.root.mkdir(parents=True, exist_ok=True)
+    files.publish(paths.status, data)
+    if outcome.completed:
+        # No evidence, only the edge that Snakemake sees: it may touch and delete this file.
+        paths.completed.write_text(files.sha256_bytes(data) + "\n")

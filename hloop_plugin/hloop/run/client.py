@@ -1,0 +1,124 @@
+"""The executor's end of the supervisor: start it, talk to it, notice when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+from hloop.run.channel import LineReader, Message, encode
+
+CHUNK = 1 << 16
+
+
+class SupervisorClient:
+    """A supervisor process and the thread that listens to it.
+
+    Args:
+        on_message: called in the listening thread for ``started``, ``ended``, ``skipped`` and
+            ``trouble``.
+        on_death: called in the listening thread with a sentence when the supervisor ended
+            without saying goodbye, or when ``on_message`` raised.
+    """
+
+    def __init__(
+        self, on_message: Callable[[Message], None], on_death: Callable[[str], None]
+    ) -> None:
+        self._on_message = on_message
+        self._on_death = on_death
+        self._lock = threading.Lock()
+        self._sessions: dict[str, int] = {}
+        self._goodbye: Message | None = None
+        self._stop_read, self._stop_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            # -P: a module in the workflow's folder must not take the place of one of ours.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "hloop.run.supervisor", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+            )
+        self._thread = threading.Thread(target=self._listen, name="hloop-supervisor", daemon=True)
+        self._thread.start()
+
+    def send(self, message: Message) -> None:
+        """Send a message; lost without a word if the supervisor is gone (on_death tells)."""
+        with self._lock, contextlib.suppress(OSError):
+            self._socket.sendall(encode(message))
+
+    def stop_from_signal(self, number: int) -> None:
+        """Ask for everything to be stopped. Safe in a signal handler."""
+        with contextlib.suppress(OSError):
+            os.write(self._stop_write, bytes([number]))
+
+    def close(self) -> Message | None:
+        """End the run and wait for the supervisor. Gives its goodbye, or None if it died."""
+        self.send({"do": "close"})
+        self._thread.join()
+        self._process.wait()
+        self._socket.close()
+        os.close(self._stop_read)
+        os.close(self._stop_write)
+        return self._goodbye
+
+    def _listen(self) -> None:
+        try:
+            trouble = self._serve()
+        except Exception as error:
+            trouble = f"{type(error).__name__}: {error}"
+        if self._goodbye is None:
+            self._kill_sessions()
+            self._process.wait()
+            self._on_death(trouble)
+
+    def _serve(self) -> str:
+        """Read until the supervisor closes its end. Gives what it said last of its trouble."""
+        reader, trouble = LineReader(), ""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            selector.register(self._stop_read, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj == self._stop_read:
+                        for number in os.read(self._stop_read, CHUNK):
+                            self.send({"do": "stop", "reason": signal.Signals(number).name})
+                        continue
+                    data = self._receive()
+                    if not data:
+                        code = self._process.wait()
+                        return trouble or f"the supervisor ended with {code}"
+                    for message in reader.feed(data):
+                        match message["say"]:
+                            case "trouble":
+                                trouble = message["message"]
+                            case "closed":
+                                self._goodbye = message
+                            case _:
+                                self._remember(message)
+                                self._on_message(message)
+
+    def _receive(self) -> bytes:
+        try:
+            return self._socket.recv(CHUNK)
+        except ConnectionError:
+            return b""
+
+    def _remember(self, message: Message) -> None:
+        """Keep track of the sessions that the supervisor's jobs run in."""
+        if message["say"] == "started":
+            self._sessions[message["name"]] = message["pid"]
+        else:
+            self._sessions.pop(message["name"], None)
+
+    def _kill_sessions(self) -> None:
+        """The jobs' main processes died with the supervisor; end what they had started."""
+        for session in self._sessions.values():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(session, signal.SIGKILL)

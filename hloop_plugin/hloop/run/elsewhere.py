@@ -1,0 +1,99 @@
+"""A plan's run under another executor than hloop's.
+
+The rules' own bodies come here. Each job gets a supervisor of its own, so that its attempt
+and its records are the same; what starts when is the other executor's business, and the
+report says so.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hloop.errors import HloopError, Problem
+from hloop.run.channel import Message
+from hloop.run.client import SupervisorClient
+from hloop.run.planrun import PlanRun, claim
+
+if TYPE_CHECKING:
+    from hloop.run.workflow import WorkflowRun
+
+
+def begin(run: WorkflowRun, *, executor: str, snakemake: str) -> None:
+    """Claim the run directory and start the journal. For Snakemake's ``onstart``.
+
+    Raises:
+        HloopError: the run directory is used, or a device is not there.
+    """
+    plan = run.rendered.plan
+    table = run.settings.resolve(plan, os.environ)
+    claim(run.rendered)
+    PlanRun.open(
+        {
+            "run_dir": str(run.rendered.run_dir),
+            "repo_root": str(run.rendered.repo_root),
+            "versions": {"snakemake": snakemake},
+            "executor": executor,
+        },
+        run.settings.engine(plan, table, keep_going=False),
+        table,
+    ).journal.close()
+
+
+def end(run: WorkflowRun) -> dict[str, Any]:
+    """Write the run report. For ``onsuccess`` and ``onerror``. Gives its status and its path."""
+    return PlanRun.attach(run.rendered).close(interrupted=False)
+
+
+def run_job(run: WorkflowRun, job_id: str) -> None:
+    """Run one job of the plan here and now. For a rule's body.
+
+    Raises:
+        HloopError: the job did not complete; says why.
+    """
+    if not run.paths.journal.exists():
+        raise HloopError(
+            Problem(
+                "not_begun",
+                "",
+                f"the run in {run.paths.root} has no journal",
+                "a run that was begun",
+                "Leave out --no-hooks, or use --executor hloop",
+            )
+        )
+    plan = run.rendered.plan
+    table = run.settings.resolve(plan, os.environ)
+    settings = run.settings.engine(plan, table, keep_going=False)
+    answers: queue.Queue[Message] = queue.Queue()
+    client = SupervisorClient(
+        answers.put, lambda trouble: answers.put({"say": "died", "message": trouble})
+    )
+    client.send(
+        {
+            "do": "open",
+            "mode": settings.mode.value,
+            "placement": settings.placement.value,
+            "keep_going": False,
+            "grace_seconds": run.settings.grace_seconds,
+            "cpu_workers": 1,
+            "io_workers": 1,
+            "devices": asdict(table),
+            "run": {
+                "run_dir": str(run.rendered.run_dir),
+                "repo_root": str(run.rendered.repo_root),
+                "only": job_id,
+            },
+            "wanted": [job_id],
+        }
+    )
+    client.send({"do": "ready", "jobs": [job_id]})
+    try:
+        while (answer := answers.get())["say"] == "started":
+            continue
+    finally:
+        client.close()
+    if answer.get("status") != "completed":
+        text = answer.get("message") or answer.get("reason", "")
+        raise HloopError(f"job {job_id} did not complete: {text}")

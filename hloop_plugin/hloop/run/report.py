@@ -1,0 +1,255 @@
+"""The run report, ``hloop_run.json``: made from a plan and a journal, whatever the ending.
+
+The journal is the only witness of what happened: :func:`assemble` is pure and takes it as far
+as it goes, also where the run died in the middle of it. What the journal does not tell is
+never filled in: a job whose end it does not hold did not complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from hloop import files
+from hloop.files import Portable, RunPaths
+from hloop.plan.identity import command_semantic_hash
+from hloop.plan.model import Artifact, CompareMode
+from hloop.plan.render import RenderedArtifact, RenderedJob, RenderedPlan
+from hloop.plan.template import fill
+from hloop.run.attempt import Status
+from hloop.run.journal import read_journal
+from hloop.run.measures import Span, overlaps, scheduling, seconds
+from hloop.run.story import Story, read_stories
+from hloop.schedule.events import EngineSettings, Mode, Placement
+from hloop.schedule.graph import topological_order
+
+RUN_SCHEMA = "mimicx.hloop-run.v1"
+
+# Where a path begins and a component of it ends, in prose.
+_BEFORE = r"(?<![\w./~-])"
+_AFTER = r"(?=$|[/\s'\"`:,;)\]}>]|\.(?:$|\s))"
+
+_FAILED = (Status.FAILED, Status.TIMED_OUT, Status.STALLED)
+
+
+def write_report(rendered: RenderedPlan, paths: RunPaths) -> dict[str, Any]:
+    """Make a run's report from its journal and write it, in place of an older one.
+
+    Raises:
+        ReportError: the journal is missing or damaged.
+        OSError: the run directory cannot be written to.
+    """
+    report = assemble(rendered, read_journal(paths.journal))
+    report["selection"] = _selection(rendered, report["jobs"])
+    text = json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
+    # Half a surrogate pair has no UTF-8, but JSON's own escape for it.
+    files.replace(paths.report, text.encode("utf-8", "backslashreplace") + b"\n")
+    return report
+
+
+def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give the report of a run, without the selection, which lies in a file.
+
+    A run whose journal lacks ``run_ended`` died: it is ``failed`` if a job failed, else
+    ``interrupted``, also where every job had completed. Its last event stands for its end.
+    Where the run's own verdict is ``completed`` but a job did not complete, the jobs hold.
+
+    Args:
+        events: a journal, ``run_started`` first; it may end anywhere. Jobs that the plan does
+            not hold are left out.
+    """
+    start = events[0]
+    end = next((event for event in reversed(events) if event["event"] == "run_ended"), None)
+    # Several processes may have written: the last line need not be the latest event.
+    last_ns = max(event["offset_ns"] for event in events)
+    stories = read_stories(rendered.jobs, events)
+    spans = _spans(stories, last_ns)
+    together = overlaps(spans)
+    portable = Portable(rendered.run_dir, rendered.repo_root)
+    order = topological_order({job.job_id: job.depends_on for job in rendered.plan.jobs})
+    report: dict[str, Any] = {
+        "schema_version": RUN_SCHEMA,
+        "plan_id": start["plan_id"],
+        "plan_semantic_hash": start["plan_semantic_hash"],
+        "experiment_digest": start["experiment_digest"],
+        "placement_digest": start["placement_digest"],
+        "mode": start["mode"],
+        "executor": start["executor"],
+        "started_at": start["time"],
+        "completed_at": end["time"] if end else _later(start["time"], last_ns),
+        "elapsed_seconds": seconds(last_ns),
+        "status": _run_status(end, [story.status for story in stories.values()]),
+        # Sorted, once per job, as the published report has them.
+        "candidate_ids": sorted(
+            job.candidate_id for job in rendered.plan.jobs if job.candidate_id is not None
+        ),
+        "jobs": [
+            _job(rendered, portable, job_id, stories[job_id], together.get(job_id, []))
+            for job_id in order
+        ],
+        "selection": None,
+        "selection_artifact": None
+        if rendered.selection_artifact is None
+        else portable.path(rendered.selection_artifact),
+        "host": start["host"],
+        "versions": start["versions"],
+        "devices": start["devices"],
+        "scheduling": scheduling(
+            rendered.plan,
+            _settings(start),
+            spans,
+            {job_id: story.ready_ns for job_id, story in stories.items()},
+        ),
+    }
+    if start["mode"] == Mode.BULK_SYNC:
+        report["waves"] = [event["jobs"] for event in events if event["event"] == "wave_started"]
+    return report
+
+
+def _spans(stories: Mapping[str, Story], last_ns: int) -> list[Span]:
+    return [
+        Span(
+            job_id=job_id,
+            slot=story.started["slot"],
+            start_ns=story.started["offset_ns"],
+            end_ns=last_ns + 1 if story.gone is None else story.gone["offset_ns"],
+        )
+        for job_id, story in stories.items()
+        if story.started is not None
+    ]
+
+
+def _run_status(end: Mapping[str, Any] | None, jobs: Sequence[Status]) -> str:
+    recorded = end and end["status"]
+    if recorded in ("failed", "interrupted"):
+        return str(recorded)
+    if recorded == "completed" and all(status is Status.COMPLETED for status in jobs):
+        return "completed"
+    return "failed" if any(status in _FAILED for status in jobs) else "interrupted"
+
+
+def _settings(start: Mapping[str, Any]) -> EngineSettings:
+    return EngineSettings(
+        mode=Mode(start["mode"]),
+        devices=sorted(device["logical"] for device in start["devices"]),
+        cpu_workers=start["limits"]["cpu"],
+        io_workers=start["limits"]["io"],
+        placement=Placement(start["placement"]),
+        keep_going=start["keep_going"],
+    )
+
+
+def _job(
+    rendered: RenderedPlan, portable: Portable, job_id: str, story: Story, others: list[str]
+) -> dict[str, Any]:
+    entry = rendered.jobs[job_id]
+    job = entry.job
+    started, gone, ended = story.started or {}, story.gone or {}, story.ended or {}
+    logs = RunPaths(rendered.run_dir).job(job_id)
+    failure = story.failure()
+    return {
+        "job_id": job_id,
+        "candidate_id": job.candidate_id,
+        "resource": job.resource.value,
+        "cuda_visible_devices": job.cuda_visible_devices,
+        "seed": job.seed,
+        "budget": dict(job.budget),
+        "command": _portable_command(portable, entry),
+        "command_semantic_hash": command_semantic_hash(entry.argv, rendered.run_dir),
+        "inputs": _artifacts(portable, entry.inputs, ended.get("inputs", [])),
+        "outputs": _artifacts(portable, entry.outputs, ended.get("outputs", [])),
+        "status": story.status.value,
+        "returncode": gone.get("returncode"),
+        "signal": gone.get("signal"),
+        "failure": failure and {name: _prose(portable, text) for name, text in failure.items()},
+        "started_at": started.get("time"),
+        "ended_at": gone.get("time"),
+        "start_offset_ns": started.get("offset_ns"),
+        "end_offset_ns": gone.get("offset_ns"),
+        "elapsed_seconds": seconds(gone["offset_ns"] - started["offset_ns"]) if gone else None,
+        "cpu_seconds": seconds(gone["cpu_ns"]) if gone else None,
+        "max_rss_bytes": gone.get("max_rss_bytes"),
+        "slot": started.get("slot"),
+        "device": started.get("device"),
+        "concurrent_with": others,
+        "log": portable.path(logs.stdout) if started else None,
+        "stderr_log": portable.path(logs.stderr) if started else None,
+    }
+
+
+def _portable_command(portable: Portable, entry: RenderedJob) -> list[str]:
+    # Filling the names in, in place of the paths, needs no search for the paths afterwards;
+    # Portable sees to what the plan itself holds as a path.
+    return [portable.text(fill(item, "${REPO_ROOT}", "${RUN_DIR}")) for item in entry.job.command]
+
+
+def _artifacts(
+    portable: Portable,
+    declared: Sequence[RenderedArtifact],
+    read: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """Give every declared artifact, with null where it was not read."""
+    known = {(entry["role"], entry["path"]): entry for entry in read}
+    return [
+        {
+            "role": artifact.role,
+            "path": portable.path(artifact.path),
+            "sha256": None if entry is None else entry["sha256"],
+            "size_bytes": None if entry is None else entry["size_bytes"],
+            **_comparison(artifact.declared),
+        }
+        for artifact in declared
+        for entry in [known.get((artifact.role, artifact.path))]
+    ]
+
+
+def _comparison(artifact: Artifact) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if artifact.compare is not CompareMode.BYTES:
+        fields["compare"] = artifact.compare.value
+    if artifact.ignore:
+        fields["ignore"] = list(artifact.ignore)
+    return fields
+
+
+def _prose(portable: Portable, text: str) -> str:
+    """Write the two folders by their names in a message or a log, whole components only."""
+    roots = [(portable.run_dir, "${RUN_DIR}"), (portable.repo_root, "${REPO_ROOT}")]
+    # The longer one first: a run directory usually lies inside the repository.
+    for root, name in sorted(roots, key=lambda pair: -len(pair[0].parts)):
+        if len(root.parts) > 1:
+            pieces = re.split(_BEFORE + re.escape(str(root)) + _AFTER, text)
+            text = name.join(pieces)
+    return text
+
+
+def _selection(rendered: RenderedPlan, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Read the selection artifact. What a job left that did not complete is no decision."""
+    path = rendered.selection_artifact
+    if path is None or any(
+        job["status"] != Status.COMPLETED
+        and any(output.path == path for output in rendered.jobs[job["job_id"]].outputs)
+        for job in jobs
+    ):
+        return None
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return None
+    try:
+        value = json.loads(data)
+        # Python reads NaN and infinities, JSON has none.
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        value = None
+    return {"sha256": hashlib.sha256(data).hexdigest(), "value": value}
+
+
+def _later(time: str, offset_ns: int) -> str:
+    moment = datetime.fromisoformat(time) + timedelta(microseconds=offset_ns // 1000)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

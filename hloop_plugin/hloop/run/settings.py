@@ -1,0 +1,96 @@
+"""The settings of a run: their names, defaults and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from hloop.devices.resolve import DeviceTable, require, resolve_devices
+from hloop.errors import HloopError, Problem
+from hloop.plan.model import Plan, ResourceClass
+from hloop.schedule.events import EngineSettings, Mode, Placement
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What can be set for a run, by an executor setting, an option or the configuration.
+
+    Attributes:
+        mode: ``sequential``, ``hloop`` or ``bulk-sync``.
+        devices: ``auto``, ``simulated:N``, or entries as in CUDA_VISIBLE_DEVICES.
+        placement: ``pinned`` or ``any``.
+        cpu_workers, io_workers: in place of the plan's limits; None keeps those.
+        grace_seconds: between TERM and KILL.
+    """
+
+    mode: Mode = Mode.HLOOP
+    devices: str = "auto"
+    placement: Placement = Placement.PINNED
+    cpu_workers: int | None = None
+    io_workers: int | None = None
+    grace_seconds: int = 10
+
+    def override(self, values: Mapping[str, Any], *, source: str) -> RunSettings:
+        """Take those of ``values`` that are not None.
+
+        Raises:
+            HloopError: a value that cannot be; ``source`` says where it stands.
+        """
+        given = {
+            field.name: values[field.name]
+            for field in fields(self)
+            if values.get(field.name) is not None
+        }
+        problems = []
+        for name, choices in (("mode", Mode), ("placement", Placement)):
+            if name in given:
+                try:
+                    given[name] = choices(given[name])
+                except ValueError:
+                    expected = ", ".join(item.value for item in choices)
+                    problems.append(_problem(name, given[name], f"one of {expected}"))
+        for name, least in (("cpu_workers", 1), ("io_workers", 1), ("grace_seconds", 0)):
+            value = given.get(name, least)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                problems.append(_problem(name, value, f"an integer of at least {least}"))
+        if not isinstance(given.get("devices", ""), str):
+            problems.append(_problem("devices", given["devices"], "a string"))
+        if problems:
+            raise HloopError(problems, file=source)
+        return replace(self, **given)
+
+    def engine(self, plan: Plan | None, table: DeviceTable, *, keep_going: bool) -> EngineSettings:
+        """Give the engine's settings for a plan on these devices."""
+        plan_limits = (4, 2) if plan is None else (plan.max_cpu_workers, plan.max_io_workers)
+        return EngineSettings(
+            mode=self.mode,
+            devices=tuple(device.logical for device in table.devices),
+            cpu_workers=self.cpu_workers or plan_limits[0],
+            io_workers=self.io_workers or plan_limits[1],
+            placement=self.placement,
+            keep_going=keep_going,
+        )
+
+    def resolve(self, plan: Plan | None, environ: Mapping[str, str]) -> DeviceTable:
+        """Find the devices, and demand those that the plan needs.
+
+        Raises:
+            DeviceError: the setting is malformed, or a device is not there.
+        """
+        table = resolve_devices(self.devices, environ)
+        if plan is not None:
+            pinned = self.placement is Placement.PINNED
+            require(
+                table,
+                {
+                    job.job_id: (job.device or 0) if pinned else 0
+                    for job in plan.jobs
+                    if job.resource is ResourceClass.GPU
+                },
+            )
+        return table
+
+
+def _problem(name: str, value: object, expected: str) -> Problem:
+    return Problem("setting", name, f"{value!r} is not possible", expected)

@@ -1,0 +1,147 @@
+"""What workflow/rules/common.smk needs: a plan compiled into the facts of Snakemake's rules.
+
+It reads the workflow's configuration and decides nothing about Snakemake. Reading it twice
+gives the same, and writes nothing: Snakemake reads its workflow also for a dry run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hloop.errors import HloopError, PlanError, Problem
+from hloop.files import RunPaths
+from hloop.plan.lint import lint
+from hloop.plan.order import topological_order
+from hloop.plan.prepare import prepare
+from hloop.plan.render import RenderedPlan, render_plan
+from hloop.run import elsewhere
+from hloop.run.planrun import load_claimed
+from hloop.run.settings import RunSettings
+
+
+@dataclass(frozen=True)
+class RuleFacts:
+    """One job of the plan as a rule of Snakemake's. Paths are absolute.
+
+    Attributes:
+        runtime: minutes, from the budget's ``max_seconds``; None without one.
+    """
+
+    job_id: str
+    inputs: list[str]
+    outputs: list[str]
+    logs: list[str]
+    runtime: int | None
+
+
+@dataclass(frozen=True)
+class WorkflowRun:
+    """A plan, its run directory and its settings."""
+
+    rendered: RenderedPlan
+    settings: RunSettings
+
+    @cached_property
+    def paths(self) -> RunPaths:
+        return RunPaths(self.rendered.run_dir)
+
+    @property
+    def markers(self) -> list[str]:
+        """The completion markers of all jobs: what there is when the plan has completed."""
+        return [str(self.paths.job(job_id).completed) for job_id in self.rendered.jobs]
+
+    def begin(self, *, executor: str, snakemake: str) -> None:
+        """See :func:`hloop.run.elsewhere.begin`."""
+        elsewhere.begin(self, executor=executor, snakemake=snakemake)
+
+    def run_job(self, job_id: str) -> None:
+        """See :func:`hloop.run.elsewhere.run_job`."""
+        elsewhere.run_job(self, job_id)
+
+    def end(self) -> dict[str, Any]:
+        """See :func:`hloop.run.elsewhere.end`."""
+        return elsewhere.end(self)
+
+    def rules(self, resource: str) -> list[RuleFacts]:
+        """Give the jobs of one resource class, in topological order."""
+        plan = self.rendered.plan
+        jobs = plan.by_id()
+        return [
+            self._facts(job_id)
+            for job_id in topological_order(plan)
+            if jobs[job_id].resource.value == resource
+        ]
+
+    def _facts(self, job_id: str) -> RuleFacts:
+        entry, paths = self.rendered.jobs[job_id], self.paths.job(job_id)
+        limit = entry.job.seconds("max_seconds")
+        inputs = [item.path for item in entry.inputs]
+        # An edge without a file between its two jobs is carried by the marker.
+        inputs += [str(self.paths.job(name).completed) for name in entry.job.depends_on]
+        return RuleFacts(
+            job_id=job_id,
+            inputs=inputs,
+            outputs=[item.path for item in entry.outputs] + [str(paths.completed)],
+            logs=[str(paths.stdout), str(paths.stderr)],
+            runtime=None if limit is None else math.ceil(limit / 60),
+        )
+
+
+def define(
+    config: Mapping[str, Any], *, default_root: Path, subprocess: bool = False
+) -> WorkflowRun:
+    """Make the run that a configuration asks for.
+
+    Args:
+        config: the keys of schemas/config.schema.json. Relative paths are relative to the
+            current folder.
+        default_root: the repository root, where the configuration names none.
+        subprocess: this is a Snakemake that another one started for one job, so the plan is
+            the one in the run directory.
+
+    Raises:
+        HloopError: the configuration, the workload or the plan is not right.
+    """
+    source = _source(config)
+    root = Path(os.path.abspath(config.get("repo_root") or default_root))
+    run_dir = Path(os.path.abspath(config["run_dir"]))
+    settings = RunSettings().override(config, source="the workflow's configuration")
+    if subprocess:
+        return WorkflowRun(load_claimed(run_dir, root), settings)
+    mimicx_root = config.get("mimicx_root")
+    plan = prepare(
+        Path(source), repo_root=root, mimicx_root=None if mimicx_root is None else Path(mimicx_root)
+    )
+    if problems := lint(plan, root, run_dir):
+        raise PlanError(problems, file=source)
+    return WorkflowRun(render_plan(plan, root, run_dir), settings)
+
+
+def _source(config: Mapping[str, Any]) -> str:
+    """Give the one file that the configuration takes its plan from."""
+    given = [key for key in ("workload", "plan") if config.get(key) is not None]
+    problems = []
+    if len(given) != 1:
+        found = " and ".join(given) or "neither workload nor plan"
+        problems.append(
+            Problem("source", "", f"the configuration names {found}", "one of workload and plan")
+        )
+    if not config.get("run_dir"):
+        problems.append(
+            Problem(
+                "run_dir",
+                "run_dir",
+                "the configuration names no run directory",
+                "a folder that is new or empty",
+                "Set it in the configuration file, or with --config run_dir=…",
+            )
+        )
+    if problems:
+        raise HloopError(problems, file="the workflow's configuration")
+    return str(config[given[0]])

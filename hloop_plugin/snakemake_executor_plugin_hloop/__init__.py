@@ -1,0 +1,67 @@
+"""Snakemake's executor plugin ``hloop``: its settings.
+
+Snakemake imports this at every start, whatever it is started for, and reads the settings'
+types itself: it understands ``Optional[X]``, with plain annotations, and little else.
+"""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+
+from snakemake_executor_plugin_hloop.executor import Executor
+
+__all__ = ["Executor", "ExecutorSettings", "common_settings"]
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    mode: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "How jobs are started: sequential (one at a time, in the plan's order), "
+            "hloop (each as soon as it is ready and its slot is free; the default), or "
+            "bulk-sync (waves with a barrier between them).",
+            "choices": ["sequential", "hloop", "bulk-sync"],
+        },
+    )
+    devices: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "The devices that jobs with resources gpu=N get: auto (those that "
+            "CUDA_VISIBLE_DEVICES and NVML show; the default), simulated:N (N devices that do "
+            "not exist, and every record says so), or entries as in CUDA_VISIBLE_DEVICES.",
+        },
+    )
+    placement: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "What a plan's device pin means: pinned (the job waits for its device; the "
+            "default) or any (it takes whichever device is free first).",
+            "choices": ["pinned", "any"],
+        },
+    )
+    cpu_workers: Optional[int] = field(
+        default=None,
+        metadata={"help": "How many cpu jobs of a plan run at once, instead of the plan's limit."},
+    )
+    io_workers: Optional[int] = field(
+        default=None,
+        metadata={"help": "How many io jobs of a plan run at once, instead of the plan's limit."},
+    )
+    grace_seconds: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "How long a job that is stopped has between TERM and KILL, in seconds "
+            "(default: 10; 0 means KILL at once).",
+        },
+    )
+
+
+common_settings = CommonSettings(
+    non_local_exec=False,
+    implies_no_shared_fs=False,
+    job_deploy_sources=False,
+    pass_envvar_declarations_to_cmd=True,
+    auto_deploy_default_storage_provider=False,
+)

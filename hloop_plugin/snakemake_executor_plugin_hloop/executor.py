@@ -1,0 +1,367 @@
+"""The executor: what Snakemake hands over goes to the supervisor, what ends comes back.
+
+This is the only file that knows Snakemake's internals; tests/integration/test_contract.py
+names each of them. It decides nothing: what starts when is the engine's business, in the
+supervisor. It is imported at every start of Snakemake, so hloop's modules are imported where
+they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.real import RealExecutor
+from snakemake_interface_executor_plugins.settings import DeploymentMethod, ExecMode
+
+if TYPE_CHECKING:
+    from hloop.devices.resolve import DeviceTable
+    from hloop.run.client import SupervisorClient
+    from hloop.run.workflow import WorkflowRun
+
+# The kernel takes 128 KiB as one argument; Snakemake writes longer commands to a script.
+MAX_ARGUMENT = 1 << 17
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Executor(RealExecutor):
+    """Runs every job of a workflow through one supervisor process."""
+
+    def __post_init__(self) -> None:
+        self._client: SupervisorClient | None = None
+        # Jobs that were handed over and have not come back, by the name they have here.
+        self._jobs: dict[str, Any] = {}
+        self._completed: set[str] = set()
+        self._environment: dict[str, str] = {}
+        self._table: DeviceTable
+        self._goodbye: dict[str, Any] | None = None
+
+    # What Snakemake calls
+
+    def run_jobs(self, jobs: list[Any]) -> None:
+        if self._client is None:
+            self._client = self._start()
+        client = self._client
+        self._prepare(jobs)
+        planned = []
+        for job in jobs:
+            name = self._name(job)
+            self._jobs[name] = job
+            if not job.is_group() and job.is_norun:
+                # A rule without a body, such as `all`: there is nothing to run.
+                self.printjob(job)
+                self.report_job_submission(SubmittedJobInfo(job))
+                self._succeed(name)
+                continue
+            if self._plan_job(job) is not None:
+                planned.append(name)
+            else:
+                message = self._rule_message(name, job)
+                if message is None:
+                    continue
+                client.send(message)
+            self.report_job_submission(SubmittedJobInfo(job, external_jobid=name))
+        if planned:
+            client.send({"do": "ready", "jobs": planned})
+
+    def run_job(self, job: Any) -> None:
+        self.run_jobs([job])
+
+    def handle_job_error(self, job: Any) -> None:
+        # Called also where Snakemake itself finds fault with what a job made.
+        name = self._name(job)
+        if name in self._completed and self._client is not None:
+            self._completed.discard(name)
+            self._client.send({"do": "rejected", "job": name})
+
+    def shutdown(self) -> None:
+        if self._client is None or self._goodbye is not None:
+            return
+        self._goodbye = self._client.close() or {}
+        self._print_goodbye(self._goodbye)
+
+    def cancel(self) -> None:
+        if self._client is not None:
+            self._client.stop_from_signal(signal.SIGINT)
+        self.shutdown()
+
+    @property
+    def cores(self) -> Any:
+        return self.workflow.resource_settings.cores
+
+    # What RealExecutor asks for the command line of a spawned Snakemake: the same answers as
+    # those of Snakemake's own local executor.
+
+    def get_exec_mode(self) -> ExecMode:
+        return ExecMode.SUBPROCESS
+
+    def get_python_executable(self) -> str:
+        return sys.executable
+
+    def get_job_exec_prefix(self, job: Any) -> str:
+        return f"cd {shlex.quote(self.workflow.workdir_init)}"
+
+    def additional_general_args(self) -> str:
+        return "--quiet progress rules host"
+
+    @property
+    def job_specific_local_groupid(self) -> bool:
+        return False
+
+    # Starting
+
+    def _start(self) -> SupervisorClient:
+        """Resolve the settings and the devices, claim the run directory, start the supervisor.
+
+        Raises:
+            WorkflowError: what is asked for cannot be; no job has been started.
+        """
+        from hloop.errors import HloopError
+        from hloop.run.client import SupervisorClient
+        from snakemake.exceptions import WorkflowError
+
+        # Snakemake reads its metadata through pandas when the first job ends; importing that
+        # takes 0.25 s, which pass while the first jobs run.
+        threading.Thread(target=_import_pandas, daemon=True).start()
+        try:
+            opening = self._opening()
+        except HloopError as error:
+            raise WorkflowError(str(error)) from None
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._on_signal)
+        self._environment = dict(os.environ)
+        client = SupervisorClient(self._on_message, self._on_death)
+        client.send({"do": "open", **opening})
+        return client
+
+    def _opening(self) -> dict[str, Any]:
+        from hloop.run.planrun import claim
+        from hloop.run.settings import RunSettings
+
+        run = self._workflow_run
+        settings = RunSettings() if run is None else run.settings
+        if self.executor_settings is not None:
+            given = asdict(self.executor_settings)
+            settings = settings.override(given, source="the executor's settings (--hloop-…)")
+        wanted = [
+            name
+            for job in self.dag.needrun_jobs()
+            if not job.is_group() and (name := self._plan_job(job)) is not None
+        ]
+        plan = run.rendered.plan if run is not None and wanted else None
+        self._table = settings.resolve(plan, os.environ)
+        keep_going = self.workflow.execution_settings.keep_going
+        engine = settings.engine(plan, self._table, keep_going=keep_going)
+        opening = None
+        if run is not None and wanted:
+            claim(run.rendered)
+            opening = {
+                "run_dir": str(run.rendered.run_dir),
+                "repo_root": str(run.rendered.repo_root),
+                "versions": {"snakemake": _snakemake_version()},
+                "executor": "hloop",
+            }
+        return {
+            "mode": engine.mode.value,
+            "placement": engine.placement.value,
+            "keep_going": keep_going,
+            "grace_seconds": settings.grace_seconds,
+            "cpu_workers": engine.cpu_workers,
+            "io_workers": engine.io_workers,
+            "devices": asdict(self._table),
+            "run": opening,
+            "wanted": wanted,
+        }
+
+    @property
+    def _workflow_run(self) -> WorkflowRun | None:
+        """The plan that workflow/rules/common.smk compiled into rules, if there is one."""
+        run: WorkflowRun | None = self.workflow.globals.get("hloop_run")
+        return run
+
+    def _plan_job(self, job: Any) -> str | None:
+        """The id of the plan's job behind a rule, or None."""
+        if job.is_group() or self._workflow_run is None:
+            return None
+        name: str | None = job.params.get("hloop_job")
+        return name
+
+    def _name(self, job: Any) -> str:
+        """A name that is unique in this run; ids of plan jobs hold no blanks."""
+        return self._plan_job(job) or f"rule {job.name} {job.jobid} attempt {job.attempt}"
+
+    def _prepare(self, jobs: list[Any]) -> None:
+        """Let Snakemake make folders and remove old outputs, for what does not run in a
+        Snakemake of its own, which does so itself."""
+
+        async def prepare() -> None:
+            for job in jobs:
+                is_bodiless = not job.is_group() and job.is_norun
+                if is_bodiless or self._plan_job(job) or self._is_native(job):
+                    await job.prepare()
+
+        self.workflow.async_run(prepare())
+
+    # Jobs that no plan holds
+
+    def _rule_message(self, name: str, job: Any) -> dict[str, Any] | None:
+        """What the supervisor needs to run such a job; None where the job has failed already,
+        or needs not run."""
+        from hloop.devices.resolve import require_count
+        from hloop.errors import HloopError
+
+        try:
+            count = self._device_count(job)
+            require_count(self._table, f"rule {job.name}", count)
+        except HloopError as error:
+            self._fail(name, str(error))
+            return None
+        environment = {k: v for k, v in os.environ.items() if self._environment.get(k) != v}
+        argv = ["/bin/sh", "-c", self.format_job_exec(job)]
+        if self._is_native(job):
+            native, variables = self._shell_command(job)
+            if len(native[-1].encode()) < MAX_ARGUMENT:
+                argv, environment = native, environment | variables
+        return {
+            "do": "rule",
+            "name": name,
+            "argv": argv,
+            "cwd": os.getcwd(),
+            "environment": environment,
+            "gpu": count,
+            "retry": job.restart_times > job.attempt - 1,
+        }
+
+    def _is_native(self, job: Any) -> bool:
+        """Whether a job is a plain shell command, which needs no Snakemake of its own."""
+        deployment = self.workflow.deployment_settings.deployment_method
+        return (
+            not job.is_group()
+            and job.is_shell
+            and not job.is_shadow
+            and job.benchmark is None
+            and not (DeploymentMethod.CONDA in deployment and job.conda_env)
+            and not (DeploymentMethod.APPTAINER in deployment and job.container_img_url)
+            and not (DeploymentMethod.ENV_MODULES in deployment and job.env_modules)
+        )
+
+    def _shell_command(self, job: Any) -> tuple[list[str], dict[str, str]]:
+        """The command and the variables that Snakemake's own ``shell()`` would use."""
+        from snakemake.shell import shell
+
+        executable = job.resources.get("shell_exec") or shell.get_executable()
+        shell._check_executable(executable)
+        parts = (shell._get_process_prefix(executable), job.shellcmd, shell._process_suffix)
+        threads = str(job.threads)
+        variables = dict.fromkeys(
+            (
+                "OMP_NUM_THREADS",
+                "GOTO_NUM_THREADS",
+                "OPENBLAS_NUM_THREADS",
+                "MKL_NUM_THREADS",
+                "VECLIB_MAXIMUM_THREADS",
+                "NUMEXPR_NUM_THREADS",
+            ),
+            threads,
+        )
+        if tmpdir := job.resources.get("tmpdir"):
+            variables |= dict.fromkeys(("TMPDIR", "TMP", "TEMPDIR", "TEMP"), str(tmpdir))
+        return [executable or "/bin/sh", "-c", " ".join(parts).strip()], variables
+
+    def _device_count(self, job: Any) -> int:
+        """How many devices a job asks for, before Snakemake clamps it to ``--resources gpu``.
+
+        Raises:
+            HloopError: ``gpu`` is not a number of devices.
+        """
+        from hloop.errors import HloopError, Problem
+
+        if job.is_group():
+            return sum(self._device_count(member) for member in job)
+        asked = job.rule.resources.get("gpu")
+        if asked is not None and asked.is_evaluable():
+            asked = asked.evaluate(
+                job.wildcards,
+                input=job.input,
+                attempt=job.attempt,
+                threads=job.threads,
+                rulename=job.rule.name,
+                async_run=self.workflow.async_run,
+            )
+        count = 0 if asked is None else asked.value or 0
+        if not isinstance(count, int) or count < 0:
+            raise HloopError(
+                Problem(
+                    "gpu_count",
+                    f"rule {job.name}",
+                    f"resources gpu={count!r}",
+                    "the number of devices that the job needs",
+                )
+            )
+        return count
+
+    # What the supervisor says; called in the thread that listens to it
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        name = message["name"]
+        job = self._jobs[name]
+        match message["say"]:
+            case "started":
+                self.printjob(job)
+                if message["devices"]:
+                    devices = ", ".join(str(device) for device in message["devices"])
+                    self.logger.info(f"{job.name} runs on device {devices}")
+            case "ended" if message["status"] == "completed":
+                self._succeed(name)
+            case "ended":
+                self._fail(name, f"{message['status']}: {message['message']}")
+            case "skipped":
+                # Given back without a word: it is not the one that failed.
+                self.logger.debug(f"hloop: {name} is not run: {message['reason']}")
+                self._jobs.pop(name)
+                self.workflow.scheduler.error_callback(job)
+
+    def _succeed(self, name: str) -> None:
+        self._completed.add(name)
+        self.report_job_success(SubmittedJobInfo(self._jobs.pop(name), external_jobid=name))
+
+    def _fail(self, name: str, text: str) -> None:
+        job = self._jobs.pop(name)
+        self.report_job_error(SubmittedJobInfo(job, external_jobid=name), msg=text)
+
+    def _on_death(self, trouble: str) -> None:
+        """The supervisor died: every job that it had has failed."""
+        for name in list(self._jobs):
+            self._fail(name, f"failed: the supervisor died: {trouble}")
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        # Nothing is raised here: Snakemake ends by itself once all jobs have come back.
+        if self._client is not None:
+            self._client.stop_from_signal(number)
+
+    def _print_goodbye(self, goodbye: dict[str, Any]) -> None:
+        """Say how the plan's run ended and where its report is."""
+        if trouble := goodbye.get("trouble"):
+            self.logger.error(f"hloop: {trouble}")
+        elif goodbye.get("status"):
+            counts = ", ".join(f"{n} {status}" for status, n in goodbye["counts"].items())
+            self.logger.info(
+                f"hloop: run {goodbye['status']} ({counts}) in "
+                f"{goodbye['elapsed_seconds']:.1f} s. Report: {goodbye['report']}"
+            )
+
+
+def _import_pandas() -> None:
+    import pandas  # noqa: F401
+
+
+def _snakemake_version() -> str:
+    import snakemake
+
+    return str(snakemake.__version__)

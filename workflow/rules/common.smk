@@ -1,0 +1,34 @@
+# What all rules share: the configuration, the plan made of it, and what a rule's body does.
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from hloop.errors import HloopError
+from hloop.run.workflow import define
+
+# `hloop run` brings a configuration of its own.
+if not {"workload", "plan"} & config.keys():
+
+    configfile: "config/config.yaml"
+
+
+try:
+    # The executor finds the plan under this name.
+    hloop_run = define(
+        config,
+        default_root=Path(workflow.basedir).parent,
+        subprocess=workflow.subprocess_exec,
+    )
+except HloopError as error:
+    raise WorkflowError(str(error)) from None
+
+
+def completion_markers(wildcards):
+    """The targets. A run that is about to start demands a run directory of its own."""
+    starts = workflow.executor_plugin is not None and not (workflow.dryrun or workflow.touch)
+    if starts and workflow.is_main_process:
+        try:
+            hloop_run.paths.check_new()
+        except HloopError as error:
+            raise WorkflowError(str(error)) from None
+    return hloop_run.markers

@@ -1,0 +1,20 @@
+# The io jobs of the plan. The executor runs them from the plan; the body is for other executors.
+for job in hloop_run.rules("io"):
+
+    rule:
+        name:
+            job.job_id
+        input:
+            job.inputs,
+        output:
+            job.outputs,
+        log:
+            job.logs,
+        params:
+            hloop_job=job.job_id,
+        threads: 0
+        resources:
+            io=1,
+            runtime=job.runtime,
+        run:
+            hloop_run.run_job(params.hloop_job)

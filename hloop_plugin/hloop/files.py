@@ -238,26 +238,31 @@ class Portable:
     repo_root: Path
 
     @cached_property
-    def _roots(self) -> list[tuple[tuple[str, ...], str]]:
-        pairs = [(self.run_dir.parts, "${RUN_DIR}"), (self.repo_root.parts, "${REPO_ROOT}")]
+    def _roots(self) -> list[tuple[str, str]]:
+        pairs = [(str(self.run_dir), "${RUN_DIR}"), (str(self.repo_root), "${REPO_ROOT}")]
         # The longer root first: a run directory usually lies inside the repository.
         return sorted(pairs, key=lambda pair: len(pair[0]), reverse=True)
 
     def path(self, path: str | Path) -> str:
         """Give ``path`` by its components: ``/r/ab`` is not inside ``/r/a``."""
-        parts = Path(path).parts
+        text = os.fspath(path)
+        if "//" in text or "/./" in text or text.endswith("/"):
+            text = str(Path(text))
         for root, name in self._roots:
-            if parts[: len(root)] == root:
-                return "/".join((name, *parts[len(root) :]))
+            if text == root:
+                return name
+            inside = root if root == "/" else f"{root}/"
+            if text.startswith(inside):
+                return f"{name}/{text[len(inside) :]}"
         return str(path)
 
     @cached_property
     def _in_text(self) -> re.Pattern[str]:
-        roots = ("/".join(root).replace("//", "/", 1) for root, _ in self._roots if len(root) > 1)
+        roots = (re.escape(root) for root, _ in self._roots if root != "/")
         # A root counts where a path can begin, and where its last component ends.
         return re.compile(
             r"(?:(?<![\w./~+-])|(?<=^-\w)|(?<=\s-\w))"
-            rf"(?:{'|'.join(map(re.escape, roots)) or '(?!)'})"
+            rf"(?:{'|'.join(roots) or '(?!)'})"
             r"(?=$|[/\s'\"`:,;&|<>()\[\]{}]|\.(?:$|\s))"
         )
 

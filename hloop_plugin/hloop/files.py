@@ -157,10 +157,11 @@ def hash_file(path: str | Path, *, follow: bool = False) -> FileDigest:
         if os.path.islink(path):
             raise _refuse(path, "not_a_file", f"{path} is a symbolic link") from None
         raise _refuse(path, "unreadable", f"{path} cannot be read: {error.strerror}") from None
+    before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):
+        os.close(fd)
+        raise _refuse(path, "not_a_file", f"{path} is not a plain file")
     with os.fdopen(fd, "rb") as file:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
-            raise _refuse(path, "not_a_file", f"{path} is not a plain file")
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         after = os.fstat(fd)
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):

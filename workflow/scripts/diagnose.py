@@ -157,7 +157,7 @@ def diagnose(steps: pd.DataFrame, before: int, after: int, top: int) -> dict[str
     """
     done = first_done_step(steps)
     focus = done if done is not None else peak_step(steps, PEAK_COLUMN)
-    window = steps.loc[max(1, focus - before) : min(len(steps), focus + after)]
+    window = steps.loc[focus - before : focus + after]
     ranked = rank_errors(window)[:top]
     return {
         "steps": len(steps),

@@ -11,10 +11,10 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """How one plan is executed."""
+    """How one plan is executed. docs/scheduling.md says more of each."""
 
     SEQUENTIAL = "sequential"
-    """One job at a time, in the plan's topological order."""
+    """One job at a time, in the plan's topological order. Worker limits do not matter."""
     HLOOP = "hloop"
     """Every ready job whose slot is free starts at once."""
     BULK_SYNC = "bulk-sync"
@@ -49,8 +49,9 @@ class JobNode:
         depends_on: ids of jobs that must complete first. Empty for jobs of no plan: whoever
             hands them over has seen to it.
         device: the pinned logical device; gpu jobs of a plan only.
-        device_count: how many devices it needs; 1 for gpu jobs of a plan.
-        expected_ns: how long it is expected to take, or None where that is not known.
+        device_count: how many devices it needs; 1 for gpu jobs of a plan, 0 without one.
+        expected_ns: how long it is expected to take, or None where that is not known. It
+            decides nothing but the order among jobs that could start at once.
     """
 
     job_id: str
@@ -86,14 +87,20 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class JobAdded:
-    """A job that no plan holds became known; it is handed over at the same time."""
+    """A job that no plan holds became known; it is handed over at the same time.
+
+    Its kind is ``RULE``, or ``GPU`` without a pin and with the number of devices it needs.
+    """
 
     node: JobNode
 
 
 @dataclass(frozen=True, slots=True)
 class JobReady:
-    """Snakemake handed a job of the plan over, and its inputs are right."""
+    """Snakemake handed a job of the plan over, and its inputs are right.
+
+    It may come before the end of a dependency is known; the job waits for that.
+    """
 
     job_id: str
 
@@ -109,7 +116,8 @@ class SlotFreed:
 class JobEnded:
     """A job's outcome is known. Frees its slot if :class:`SlotFreed` has not.
 
-    A job may end without having been launched: its inputs were wrong.
+    A job may end without having been launched: its inputs were wrong, or the caller gave it
+    up. It has then failed, also where it had been skipped before.
     """
 
     job_id: str
@@ -125,7 +133,7 @@ class JobRejected:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """No further job is started: the run was interrupted."""
+    """No further job is started: the run was interrupted. Running jobs are the caller's."""
 
     reason: str
 
@@ -146,7 +154,12 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class WaveStarted:
-    """The launches that follow at once are one wave."""
+    """The launches that follow at once are one wave.
+
+    Attributes:
+        index: the wave's number, from 0.
+        job_ids: its jobs, in the order of their launches.
+    """
 
     index: int
     job_ids: tuple[str, ...]
@@ -154,7 +167,15 @@ class WaveStarted:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """This job will not be started. ``handed`` says whether it must be given back."""
+    """This job will not be started.
+
+    It is said once more, then with ``handed``, when a job that was skipped is handed over
+    later.
+
+    Attributes:
+        reason: why, as a phrase: ``rollout_a failed``.
+        handed: Snakemake has handed the job over, so it must be given back.
+    """
 
     job_id: str
     reason: str
@@ -171,9 +192,9 @@ class EngineSettings:
     Attributes:
         mode: execution mode.
         devices: the logical devices that exist, ascending.
-        cpu_workers: how many cpu jobs of the plan may run at once.
+        cpu_workers: how many cpu jobs of the plan may run at once; at least 1.
         io_workers: the same for io.
-        placement: what a device pin means.
+        placement: what a device pin means, in every mode.
         keep_going: after a failure, carry on with what does not depend on it.
     """
 

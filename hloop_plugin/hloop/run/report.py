@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from hloop import files
 from hloop.files import Portable, RunPaths
 from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import Artifact, CompareMode
-from hloop.plan.render import RenderedArtifact, RenderedJob, RenderedPlan
-from hloop.plan.template import fill
+from hloop.plan.order import topological_order
+from hloop.plan.render import RenderedArtifact, RenderedPlan
 from hloop.run.attempt import Status
 from hloop.run.journal import read_journal
 from hloop.run.measures import Span, overlaps, scheduling, seconds
 from hloop.run.story import Story, read_stories
 from hloop.schedule.events import EngineSettings, Mode, Placement
-from hloop.schedule.graph import topological_order
 
 RUN_SCHEMA = "mimicx.hloop-run.v1"
 
-# Where a path begins and a component of it ends, in prose.
-_BEFORE = r"(?<![\w./~-])"
-_AFTER = r"(?=$|[/\s'\"`:,;)\]}>]|\.(?:$|\s))"
-
+_PORTABLE_PATHS = RunPaths(Path("${RUN_DIR}"))
 _FAILED = (Status.FAILED, Status.TIMED_OUT, Status.STALLED)
 
 
@@ -70,7 +66,6 @@ def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dic
     spans = _spans(stories, last_ns)
     together = overlaps(spans)
     portable = Portable(rendered.run_dir, rendered.repo_root)
-    order = topological_order({job.job_id: job.depends_on for job in rendered.plan.jobs})
     report: dict[str, Any] = {
         "schema_version": RUN_SCHEMA,
         "plan_id": start["plan_id"],
@@ -89,7 +84,7 @@ def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dic
         ),
         "jobs": [
             _job(rendered, portable, job_id, stories[job_id], together.get(job_id, []))
-            for job_id in order
+            for job_id in topological_order(rendered.plan)
         ],
         "selection": None,
         "selection_artifact": None
@@ -149,8 +144,8 @@ def _job(
     entry = rendered.jobs[job_id]
     job = entry.job
     started, gone, ended = story.started or {}, story.gone or {}, story.ended or {}
-    logs = RunPaths(rendered.run_dir).job(job_id)
     failure = story.failure()
+    logs = _PORTABLE_PATHS.job(job_id)
     return {
         "job_id": job_id,
         "candidate_id": job.candidate_id,
@@ -158,14 +153,14 @@ def _job(
         "cuda_visible_devices": job.cuda_visible_devices,
         "seed": job.seed,
         "budget": dict(job.budget),
-        "command": _portable_command(portable, entry),
+        "command": [portable.text(item) for item in entry.argv],
         "command_semantic_hash": command_semantic_hash(entry.argv, rendered.run_dir),
         "inputs": _artifacts(portable, entry.inputs, ended.get("inputs", [])),
         "outputs": _artifacts(portable, entry.outputs, ended.get("outputs", [])),
         "status": story.status.value,
         "returncode": gone.get("returncode"),
         "signal": gone.get("signal"),
-        "failure": failure and {name: _prose(portable, text) for name, text in failure.items()},
+        "failure": failure and {name: portable.text(text) for name, text in failure.items()},
         "started_at": started.get("time"),
         "ended_at": gone.get("time"),
         "start_offset_ns": started.get("offset_ns"),
@@ -176,15 +171,9 @@ def _job(
         "slot": started.get("slot"),
         "device": started.get("device"),
         "concurrent_with": others,
-        "log": portable.path(logs.stdout) if started else None,
-        "stderr_log": portable.path(logs.stderr) if started else None,
+        "log": str(logs.stdout) if started else None,
+        "stderr_log": str(logs.stderr) if started else None,
     }
-
-
-def _portable_command(portable: Portable, entry: RenderedJob) -> list[str]:
-    # Filling the names in, in place of the paths, needs no search for the paths afterwards;
-    # Portable sees to what the plan itself holds as a path.
-    return [portable.text(fill(item, "${REPO_ROOT}", "${RUN_DIR}")) for item in entry.job.command]
 
 
 def _artifacts(
@@ -214,17 +203,6 @@ def _comparison(artifact: Artifact) -> dict[str, Any]:
     if artifact.ignore:
         fields["ignore"] = list(artifact.ignore)
     return fields
-
-
-def _prose(portable: Portable, text: str) -> str:
-    """Write the two folders by their names in a message or a log, whole components only."""
-    roots = [(portable.run_dir, "${RUN_DIR}"), (portable.repo_root, "${REPO_ROOT}")]
-    # The longer one first: a run directory usually lies inside the repository.
-    for root, name in sorted(roots, key=lambda pair: -len(pair[0].parts)):
-        if len(root.parts) > 1:
-            pieces = re.split(_BEFORE + re.escape(str(root)) + _AFTER, text)
-            text = name.join(pieces)
-    return text
 
 
 def _selection(rendered: RenderedPlan, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

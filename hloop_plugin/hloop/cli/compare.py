@@ -1,0 +1,101 @@
+"""``hloop compare``: two runs, one verdict."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from hloop.cli.output import print_json
+from hloop.report.compare import compare
+
+
+def command(
+    baseline: Path = typer.Option(..., help="The run directory or report to measure against."),
+    candidate: Path = typer.Option(..., help="The run directory or report to be measured."),
+    json: bool = typer.Option(False, "--json", help="Print the whole comparison as JSON."),
+) -> None:
+    """Compare two runs: did they do the same, with the same results?
+
+    Exits 0 if every check passes, 1 if one does not, 2 if there is no answer.
+    """
+    parity = compare(baseline, candidate)
+    if json:
+        print_json(parity)
+    else:
+        _print(parity)
+    raise typer.Exit(0 if parity["passed"] else 1)
+
+
+def _print(parity: dict[str, Any]) -> None:
+    checks = parity["checks"]
+    # What differs comes before what cannot be told.
+    failed = sorted(
+        (check for check in checks if not check["passed"]), key=lambda check: check["verdict"]
+    )
+    if sys.stdout.isatty():
+        _print_table(failed)
+    else:
+        for check in failed:
+            print(f"{check['verdict']}  {check['name']}  {_explain(check)}")
+    for entry in _not_compared(checks):
+        print(f"not compared, as the plan says: {entry}")
+    counts = {
+        verdict: sum(check["verdict"] == verdict for check in failed)
+        for verdict in ("differs", "unknown")
+    }
+    print(
+        f"{'The runs agree' if parity['passed'] else 'The runs do not agree'}: "
+        f"{len(checks) - len(failed)} of {len(checks)} checks pass, "
+        f"{counts['differs']} differ, {counts['unknown']} unknown."
+    )
+    _print_speed(parity["speed"])
+
+
+def _print_table(checks: list[dict[str, Any]]) -> None:
+    if not checks:
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("verdict", "check", "what was found"):
+        table.add_column(heading, overflow="fold")
+    styles = {"differs": "red", "unknown": "yellow"}
+    for check in checks:
+        verdict = Text(check["verdict"], style=styles[check["verdict"]])
+        table.add_row(verdict, Text(check["name"]), Text(_explain(check)))
+    Console().print(table)
+
+
+def _explain(check: dict[str, Any]) -> str:
+    return check["reason"] or f"{_short(check['baseline'])} against {_short(check['candidate'])}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _not_compared(checks: list[dict[str, Any]]) -> list[str]:
+    paths = [
+        entry["path"]
+        for check in checks
+        for entry in check.get("files", ())
+        if entry["verdict"] == "not_compared"
+    ]
+    return list(dict.fromkeys(paths))
+
+
+def _print_speed(speed: dict[str, Any]) -> None:
+    first, second = speed["baseline_seconds"], speed["candidate_seconds"]
+    if speed["speedup"] is not None:
+        print(f"Duration: {first:g} s against {second:g} s, {speed['speedup']:.3f} times as fast.")
+    if not speed["claimable"]:
+        print("The durations are not comparable:")
+        for reason in speed["reasons"]:
+            print(f"  - {reason}")

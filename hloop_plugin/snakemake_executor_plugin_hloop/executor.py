@@ -40,7 +40,9 @@ class Executor(RealExecutor):
         self._completed: set[str] = set()
         self._environment: dict[str, str] = {}
         self._table: DeviceTable
-        self._goodbye: dict[str, Any] | None = None
+        self._claimed = False
+        self._ended = False
+        self._trouble = ""
 
     # What Snakemake calls
 
@@ -81,10 +83,14 @@ class Executor(RealExecutor):
             self._client.send({"do": "rejected", "job": name})
 
     def shutdown(self) -> None:
-        if self._client is None or self._goodbye is not None:
+        if self._client is None or self._ended:
             return
-        self._goodbye = self._client.close() or {}
-        self._print_goodbye(self._goodbye)
+        self._ended = True
+        goodbye = self._client.close()
+        if goodbye is None and self._claimed:
+            goodbye = self._close_for_supervisor()
+        if goodbye is not None:
+            self._print_goodbye(goodbye)
 
     def cancel(self) -> None:
         if self._client is not None:
@@ -161,6 +167,7 @@ class Executor(RealExecutor):
         opening = None
         if run is not None and wanted:
             claim(run.rendered)
+            self._claimed = True
             opening = {
                 "run_dir": str(run.rendered.run_dir),
                 "repo_root": str(run.rendered.repo_root),
@@ -337,6 +344,7 @@ class Executor(RealExecutor):
 
     def _on_death(self, trouble: str) -> None:
         """The supervisor died: every job that it had has failed."""
+        self._trouble = trouble
         for name in list(self._jobs):
             self._fail(name, f"failed: the supervisor died: {trouble}")
 
@@ -344,6 +352,19 @@ class Executor(RealExecutor):
         # Nothing is raised here: Snakemake ends by itself once all jobs have come back.
         if self._client is not None:
             self._client.stop_from_signal(number)
+
+    def _close_for_supervisor(self) -> dict[str, Any]:
+        """Write the run report in place of the supervisor, which died."""
+        from hloop.errors import HloopError
+        from hloop.run.planrun import PlanRun
+
+        assert self._workflow_run is not None
+        try:
+            run = PlanRun.attach(self._workflow_run.rendered)
+            run.supervisor_died(self._trouble)
+            return run.close(interrupted=False)
+        except (OSError, HloopError) as error:
+            return {"trouble": f"the run report cannot be written: {error}"}
 
     def _print_goodbye(self, goodbye: dict[str, Any]) -> None:
         """Say how the plan's run ended and where its report is."""

@@ -109,7 +109,7 @@ class Workspace:
 
     def hloop_argv(self, *options: object, run: str = "run") -> list[object]:
         return [
-            *("hloop.cli.main", "run", "--plan", "plan.json", "--run-dir", run),
+            *("hloop", "run", "--plan", "plan.json", "--run-dir", run),
             *("--devices", "simulated:2", *options),
         ]
 

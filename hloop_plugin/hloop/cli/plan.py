@@ -43,7 +43,7 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Check a plan and show what a run of it would do. Runs and writes nothing."""
-    from hloop.plan.lint import check_external_inputs
+    from hloop.plan.external import check_external_inputs
     from hloop.plan.load import load_checked
     from hloop.run.settings import RunSettings
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,11 @@ from hloop.cli.options import (
     repo_root_or_here,
 )
 from hloop.cli.output import print_json
-from hloop.errors import HloopError, Problem
+from hloop.errors import HloopError, PlanError, Problem
+
+if TYPE_CHECKING:
+    from hloop.files import RunPaths
+    from hloop.plan.render import RenderedPlan
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -61,12 +65,15 @@ def command(
     Exit 0: every job completed. 1: one did not. 2: the run could not begin.
     """
     from hloop.files import RunPaths
+    from hloop.plan.external import missing_external_inputs
     from hloop.plan.load import load_checked
     from hloop.run.settings import RunSettings
 
     rendered = load_checked(plan, repo_root_or_here(repo_root), run_dir.absolute())
     paths = RunPaths(rendered.run_dir)
     paths.check_new()
+    if problems := missing_external_inputs(rendered):
+        raise PlanError(problems, file=plan)
     given = {
         "mode": mode,
         "devices": devices,
@@ -82,7 +89,7 @@ def command(
         "repo_root": str(rendered.repo_root),
         **{name: value for name, value in given.items() if value is not None},
     }
-    report = _run_snakemake(config, len(rendered.jobs), paths, keep_going=keep_going)
+    report = _run_snakemake(config, rendered, keep_going=keep_going)
     if as_json:
         print_json(report)
     else:
@@ -91,7 +98,7 @@ def command(
 
 
 def _run_snakemake(
-    config: dict[str, Any], total: int, paths: Any, *, keep_going: bool
+    config: dict[str, Any], rendered: RenderedPlan, *, keep_going: bool
 ) -> dict[str, Any]:
     """Run the packaged workflow and show it. Gives the run report.
 
@@ -99,8 +106,9 @@ def _run_snakemake(
         HloopError: Snakemake ended without a report; holds the end of what it printed.
     """
     from hloop.cli.live import follow, show
-    from hloop.files import data_dir
+    from hloop.files import RunPaths, data_dir
 
+    paths = RunPaths(rendered.run_dir)
     # Snakemake's own folder (.snakemake) has no place in a run directory, nor in the user's.
     with tempfile.TemporaryDirectory(prefix="hloop-") as folder:
         config_file, log = Path(folder, "config.json"), Path(folder, "snakemake.log")
@@ -117,9 +125,11 @@ def _run_snakemake(
         ]
         with log.open("wb") as output:
             child = _start(argv, output)
-        show(follow(paths.journal, lambda: child.poll() is None), total)
+        show(follow(paths.journal, lambda: child.poll() is None), len(rendered.jobs))
         code = child.wait()
+        _await_supervisor()
         printed = log.read_text(errors="replace")
+    _close_for_the_dead(paths, rendered.repo_root)
     try:
         report: dict[str, Any] = json.loads(paths.report.read_bytes())
     except (OSError, ValueError):
@@ -134,8 +144,9 @@ def _run_snakemake(
 
 def _start(argv: list[str], output: Any) -> subprocess.Popen[bytes]:
     """Start Snakemake in a session of its own, so that a signal reaches it once: from here."""
-    from hloop.run.processes import die_with_parent
+    from hloop.run.processes import become_subreaper, die_with_parent
 
+    become_subreaper()
     parent = os.getpid()
     child = subprocess.Popen(
         argv,
@@ -155,7 +166,36 @@ def _start(argv: list[str], output: Any) -> subprocess.Popen[bytes]:
     return child
 
 
-def _print_summary(report: dict[str, Any], paths: Any) -> None:
+def _await_supervisor() -> None:
+    """Wait for the supervisor of a Snakemake that was killed; then end what nobody owns.
+
+    Orphans come here, since this process adopts them. The supervisor stops all jobs and writes
+    the report by itself; where it was killed too, what the jobs had started may still be here.
+    """
+    from hloop.run import processes
+
+    def is_supervisor(pid: int) -> bool:
+        try:
+            return b"hloop.run.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+    while supervisors := [pid for pid in processes.children(os.getpid()) if is_supervisor(pid)]:
+        os.waitpid(supervisors[0], 0)
+    processes.end_orphans()
+
+
+def _close_for_the_dead(paths: RunPaths, repo_root: Path) -> None:
+    """Write the report of a run whose Snakemake and supervisor were both killed."""
+    from hloop.run.planrun import PlanRun, load_claimed
+
+    if paths.journal.exists() and not paths.report.exists():
+        run = PlanRun.attach(load_claimed(paths.root, repo_root))
+        run.supervisor_died("Snakemake and the supervisor were killed")
+        run.close(interrupted=True)
+
+
+def _print_summary(report: dict[str, Any], paths: RunPaths) -> None:
     """Group the jobs by their fate, the failed ones first and with their reasons."""
     fates: dict[str, list[dict[str, Any]]] = {}
     for job in report["jobs"]:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+from hloop.run import processes
 from hloop.run.channel import LineReader, Message, encode
 
 CHUNK = 1 << 16
@@ -34,8 +35,10 @@ class SupervisorClient:
         self._on_death = on_death
         self._lock = threading.Lock()
         self._sessions: dict[str, int] = {}
+        self._tokens: set[str | None] = set()
         self._goodbye: Message | None = None
         self._stop_read, self._stop_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        processes.become_subreaper()
         self._socket, theirs = socket.socketpair()
         with theirs:
             # -P: a module in the workflow's folder must not take the place of one of ours.
@@ -74,8 +77,8 @@ class SupervisorClient:
         except Exception as error:
             trouble = f"{type(error).__name__}: {error}"
         if self._goodbye is None:
-            self._kill_sessions()
             self._process.wait()
+            self._end_leftovers()
             self._on_death(trouble)
 
     def _serve(self) -> str:
@@ -114,11 +117,19 @@ class SupervisorClient:
         """Keep track of the sessions that the supervisor's jobs run in."""
         if message["say"] == "started":
             self._sessions[message["name"]] = message["pid"]
+            self._tokens.add(message["token"])
         else:
             self._sessions.pop(message["name"], None)
 
-    def _kill_sessions(self) -> None:
-        """The jobs' main processes died with the supervisor; end what they had started."""
+    def _end_leftovers(self) -> None:
+        """The jobs' main processes died with the supervisor; end what they had started.
+
+        What left its session came to this process, which adopts the supervisor's orphans.
+        """
         for session in self._sessions.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(session, signal.SIGKILL)
+        orphans = [
+            pid for pid in processes.children(os.getpid()) if processes.attempt_of(pid) in self._tokens
+        ]
+        processes.send(processes.with_descendants(orphans), signal.SIGKILL)

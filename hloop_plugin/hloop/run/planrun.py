@@ -212,6 +212,29 @@ class PlanRun:
             self.completed.add(attempt.name)
         return outcome, text
 
+    def supervisor_died(self, trouble: str) -> None:
+        """Write down that the jobs that were under way died with their supervisor."""
+        under_way: dict[str, None] = {}
+        for event in read_journal(self.paths.journal):
+            match event["event"]:
+                case "job_started":
+                    under_way[event["job"]] = None
+                case "job_ended":
+                    under_way.pop(event["job"], None)
+        for name in under_way:
+            self.journal.append(
+                "job_ended",
+                job=name,
+                status=Status.FAILED.value,
+                inputs=[],
+                outputs=[],
+                failure={
+                    "reason": "supervisor_died",
+                    "message": f"the supervisor died, and the job with it: {trouble}",
+                    "stderr_tail": tail(self.paths.job(name).stderr),
+                },
+            )
+
     def rejected(self, name: str) -> None:
         """Snakemake did not take the outputs of a job that had completed."""
         self.completed.discard(name)

@@ -129,7 +129,6 @@ def _run_status(end: Mapping[str, Any] | None, jobs: Sequence[Status]) -> str:
 
 def _settings(start: Mapping[str, Any]) -> EngineSettings:
     return EngineSettings(
-        mode=Mode(start["mode"]),
         devices=sorted(device["logical"] for device in start["devices"]),
         cpu_workers=start["limits"]["cpu"],
         io_workers=start["limits"]["io"],

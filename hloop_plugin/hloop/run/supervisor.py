@@ -302,6 +302,7 @@ class Supervisor:
                 "say": "started",
                 "name": attempt.name,
                 "pid": attempt.process.pid,
+                "token": attempt.token,
                 "slot": None if slot.kind is SlotKind.RULE else slot.name,
                 "devices": list(slot.devices),
             }

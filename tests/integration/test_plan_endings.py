@@ -1,0 +1,260 @@
+"""How runs end: failures, limits, signals and deaths; and that the report tells the truth."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def statuses(workspace) -> dict[str, str]:
+    return {job_id: job["status"] for job_id, job in workspace.jobs().items()}
+
+
+@pytest.fixture
+def failing(workspace, make_job):
+    """A failure beside a job that runs longer, one after the failure, and one on its own."""
+    workspace.plan(
+        make_job("bad", "echo the reason >&2; exit 7"),
+        make_job("after_bad", depends_on=["bad"]),
+        make_job("long", "sleep 0.5"),
+        make_job("waits", resource="gpu", depends_on=["long"]),
+    )
+    return workspace
+
+
+def test_a_failure_skips_what_has_not_started(failing):
+    assert failing.hloop_run().returncode == 1
+    assert statuses(failing) == {
+        "bad": "failed",
+        "long": "completed",
+        "after_bad": "skipped",
+        "waits": "skipped",
+    }
+
+
+def test_keep_going_runs_what_does_not_depend_on_the_failure(failing):
+    assert failing.hloop_run("--keep-going").returncode == 1
+    assert statuses(failing) == {
+        "bad": "failed",
+        "long": "completed",
+        "after_bad": "skipped",
+        "waits": "completed",
+    }
+
+
+def test_a_failed_job_keeps_its_exit_status_and_the_end_of_its_stderr(failing):
+    failing.hloop_run()
+    bad = failing.jobs()["bad"]
+    assert (bad["returncode"], bad["failure"]["reason"]) == (7, "exit_code")
+    assert bad["failure"]["stderr_tail"] == "the reason"
+
+
+def test_the_records_of_a_failed_job_survive(failing):
+    failing.hloop_run()
+    folder = failing.root / "run/jobs/bad"
+    assert json.loads((folder / "attempt_status.json").read_text())["status"] == "failed"
+    assert (folder / "stderr.log").read_text() == "the reason\n"
+
+
+def test_a_job_that_a_signal_ended_says_which(workspace, make_job):
+    workspace.plan(make_job("one", "kill -SEGV $$"))
+    workspace.hloop_run()
+    one = workspace.jobs()["one"]
+    assert (one["returncode"], one["signal"]) == (None, "SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"command": ["no-such-program"]}, "could_not_start"),
+        ({"cwd": "{repo_root}/nowhere"}, "could_not_start"),
+        (
+            {"outputs": [{"role": "o", "path": "{run_dir}/o"}]},
+            "output_missing",
+        ),
+        (
+            {
+                "command": ["ln", "-s", "/etc/hostname", "{run_dir}/o"],
+                "outputs": [{"role": "o", "path": "{run_dir}/o"}],
+            },
+            "output_not_a_file",
+        ),
+        (
+            {
+                "command": ["touch", "{run_dir}/o"],
+                "outputs": [{"role": "o", "path": "{run_dir}/o", "sha256": "0" * 64}],
+            },
+            "output_digest",
+        ),
+        (
+            {"inputs": [{"role": "i", "path": "{repo_root}/plan.json", "sha256": "0" * 64}]},
+            "input_digest",
+        ),
+    ],
+)
+def test_a_job_fails_for_the_reason_that_holds(workspace, make_job, fields, reason):
+    workspace.plan(make_job("one", **fields))
+    assert workspace.hloop_run().returncode == 1
+    one = workspace.jobs()["one"]
+    assert (one["status"], one["failure"]["reason"]) == ("failed", reason)
+
+
+def test_a_job_over_its_limit_is_timed_out_with_its_whole_tree(workspace, make_job):
+    script = "(sleep 60; echo) & setsid sleep 60 & sleep 60"
+    workspace.plan(make_job("slow", script, budget={"max_seconds": 0.5}))
+    assert workspace.hloop_run("--grace-seconds", "1").returncode == 1
+    slow = workspace.jobs()["slow"]
+    assert (slow["status"], slow["failure"]["reason"]) == ("timed_out", "timeout")
+
+
+def test_a_job_that_ignores_term_is_killed_after_the_grace_period(workspace, make_job):
+    script = "trap '' TERM; while :; do sleep 0.1; done"
+    workspace.plan(make_job("deaf", script, budget={"max_seconds": 0.3}))
+    workspace.hloop_run("--grace-seconds", "1")
+    assert workspace.jobs()["deaf"]["signal"] == "SIGKILL"
+
+
+def test_a_silent_idle_job_is_stalled(workspace, make_job):
+    workspace.plan(make_job("idle", "sleep 60", budget={"stall_seconds": 1}))
+    workspace.hloop_run()
+    assert statuses(workspace) == {"idle": "stalled"}
+
+
+def test_a_job_that_writes_or_computes_is_not_stalled(workspace, make_job):
+    writes = "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.25; done"
+    computes = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
+    workspace.plan(
+        make_job("writes", writes, budget={"stall_seconds": 1}),
+        make_job("computes", computes, budget={"stall_seconds": 1}),
+    )
+    workspace.hloop_run()
+    assert statuses(workspace) == {"writes": "completed", "computes": "completed"}
+
+
+def test_what_a_finished_job_left_running_is_stopped_and_said(workspace, make_job):
+    workspace.plan(make_job("leaves", "(setsid sleep 60 &) ; (sleep 60 &) ; true"))
+    assert workspace.hloop_run("--grace-seconds", "1").returncode == 0
+    status = json.loads((workspace.root / "run/jobs/leaves/attempt_status.json").read_text())
+    assert (status["status"], status["stopped_leftovers"]) == ("completed", True)
+
+
+# Signals. Each job tree holds one process that ignores TERM and one that left its session.
+
+STUBBORN = "trap '' TERM; (setsid sleep 60 &) ; while :; do sleep 0.1; done"
+
+
+@pytest.fixture
+def running(workspace, make_job, waiting):
+    """Start a run of two jobs and wait until both are under way."""
+    workspace.plan(
+        make_job("stubborn", STUBBORN),
+        make_job("plain", "sleep 60", "gpu"),
+        make_job("later", depends_on=["plain"]),
+    )
+
+    def start(argv: list[object]) -> subprocess.Popen[str]:
+        process = workspace.start(argv)
+        journal = workspace.root / "run/journal.jsonl"
+        waiting(
+            lambda: journal.exists() and journal.read_text().count('"job_started"') == 2,
+            "two jobs to start",
+        )
+        return process
+
+    return start
+
+
+CANCELLED = {"stubborn": "cancelled", "plain": "cancelled", "later": "skipped"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("front", ["hloop", "snakemake"])
+def test_a_signal_stops_every_job_and_the_report_says_so(workspace, running, number, front):
+    if front == "hloop":
+        process = running(workspace.hloop_argv("--grace-seconds", "1"))
+    else:
+        process = running(workspace.snakemake_argv("--hloop-grace-seconds", "1"))
+    process.send_signal(number)
+    assert workspace.finish(process).returncode == 1
+    assert workspace.report()["status"] == "interrupted"
+    assert statuses(workspace) == CANCELLED
+
+
+def test_a_second_interrupt_changes_nothing(workspace, running, waiting):
+    process = running(workspace.snakemake_argv("--hloop-grace-seconds", "2"))
+    process.send_signal(signal.SIGINT)
+    journal = workspace.root / "run/journal.jsonl"
+    waiting(lambda: '"stopping"' in journal.read_text(), "the run to stop")
+    process.send_signal(signal.SIGINT)
+    assert workspace.finish(process).returncode == 1
+    assert statuses(workspace) == CANCELLED
+
+
+def test_an_interrupted_run_leaves_no_lock(workspace, running):
+    process = running(workspace.snakemake_argv("--hloop-grace-seconds", "1"))
+    process.send_signal(signal.SIGTERM)
+    workspace.finish(process)
+    assert list(workspace.root.glob(".snakemake/locks/*")) == []
+
+
+def kill_matching(workspace, part: str) -> None:
+    """SIGKILL the processes of this test whose command line holds ``part``."""
+    for entry in Path("/proc").iterdir():
+        try:
+            mine = workspace.marker.encode() in (entry / "environ").read_bytes()
+            if mine and part.encode() in (entry / "cmdline").read_bytes():
+                subprocess.run(["kill", "-KILL", entry.name], check=True)
+        except OSError:
+            continue
+
+
+def test_the_report_is_written_where_snakemake_was_killed(workspace, running):
+    process = running(workspace.hloop_argv("--grace-seconds", "1"))
+    kill_matching(workspace, "--snakefile")
+    assert workspace.finish(process).returncode == 1
+    assert workspace.report()["status"] == "interrupted"
+    assert statuses(workspace) == CANCELLED
+
+
+@pytest.mark.parametrize("front", ["hloop", "snakemake"])
+def test_the_jobs_die_with_their_supervisor_and_have_failed(workspace, running, front):
+    argv = workspace.hloop_argv() if front == "hloop" else workspace.snakemake_argv()
+    process = running(argv)
+    kill_matching(workspace, "hloop.run.supervisor")
+    assert workspace.finish(process).returncode == 1
+    assert workspace.jobs()["plain"]["failure"]["reason"] == "supervisor_died"
+    assert statuses(workspace) == {"stubborn": "failed", "plain": "failed", "later": "skipped"}
+
+
+def test_a_missing_external_input_is_named_before_the_run(workspace, make_job):
+    absent = {"role": "i", "path": "{repo_root}/absent", "sha256": "0" * 64}
+    workspace.plan(make_job("one", inputs=[absent]))
+    result = workspace.hloop_run()
+    assert result.returncode == 2
+    assert "absent does not exist" in result.stdout
+    assert not (workspace.root / "run").exists()
+
+
+def test_a_plan_that_is_not_right_runs_nothing(workspace, make_job):
+    workspace.plan(make_job("a", depends_on=["b"]), make_job("b", depends_on=["a"]))
+    result = workspace.hloop_run()
+    assert result.returncode == 2
+    assert "a -> b -> a" in result.stdout
+    assert not (workspace.root / "run").exists()
+
+
+def test_odd_job_ids_and_file_names_work(workspace, make_job):
+    path = "{run_dir}/a b/ü 'x' #1%.txt"
+    workspace.plan(
+        make_job("with-dash.and.dot", **{"command": ["touch", path]},
+                 outputs=[{"role": "o", "path": path}]),
+        make_job("2nd", depends_on=["with-dash.and.dot"],
+                 inputs=[{"role": "o", "path": path}]),
+    )  # fmt: skip
+    result = workspace.hloop_run()
+    assert result.returncode == 0, result.stdout
+    assert (workspace.root / "run/a b/ü 'x' #1%.txt").exists()

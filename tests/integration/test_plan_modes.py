@@ -1,0 +1,207 @@
+"""One plan, three modes, through real Snakemake processes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hloop.plan.load import load_plan
+from hloop.plan.order import topological_order
+
+MODES = ("sequential", "hloop", "bulk-sync")
+
+
+@pytest.fixture
+def diamond(workspace, make_job):
+    """Two gpu jobs on two devices, a cpu job for each, and an io job that gathers."""
+    jobs = []
+    for index in (0, 1):
+        out = "{run_dir}/" + f"out_{index}"
+        jobs.append(
+            make_job(
+                f"roll_{index}",
+                f"sleep 0.2; echo $MIMICX_DEVICE_ID $HLOOP_DEVICE_ID > {out}",
+                "gpu",
+                cuda_visible_devices=str(index),
+                candidate_id=f"c{index}",
+                outputs=[{"role": "device", "path": out}],
+            )
+        )
+        jobs.append(
+            make_job(
+                f"look_{index}",
+                f"cat {out}",
+                candidate_id=f"c{index}",
+                depends_on=[f"roll_{index}"],
+                inputs=[{"role": "device", "path": out}],
+            )
+        )
+    selection = "{run_dir}/selection.json"
+    jobs.append(
+        make_job(
+            "gather",
+            f"echo '{{{{\"selected\": 1}}}}' > {selection}",
+            "io",
+            depends_on=["look_0", "look_1"],
+            outputs=[{"role": "selection", "path": selection}],
+        )
+    )
+    workspace.plan(*jobs, selection_artifact=selection)
+    return workspace
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_plan_completes_in_each_mode(diamond, mode):
+    result = diamond.hloop_run("--mode", mode)
+    assert result.returncode == 0, result.stdout
+    report = diamond.report()
+    assert (report["status"], report["mode"]) == ("completed", mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_job_is_told_its_pinned_device(diamond, mode):
+    diamond.hloop_run("--mode", mode)
+    told = [(diamond.root / f"run/out_{index}").read_text() for index in (0, 1)]
+    assert told == ["0 0\n", "1 1\n"]
+
+
+def test_the_inherited_mask_is_passed_on_untouched(workspace, make_job):
+    workspace.plan(
+        make_job("look", "echo $CUDA_VISIBLE_DEVICES", "gpu", cuda_visible_devices="1")
+    )
+    argv = workspace.hloop_argv()
+    workspace.run(*argv, env={"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"})
+    assert (workspace.root / "run/jobs/look/stdout.log").read_text() == "GPU-a,GPU-b\n"
+
+
+def test_a_cpu_job_is_told_no_device(workspace, make_job):
+    workspace.plan(make_job("look", "echo ${MIMICX_DEVICE_ID-none} ${HLOOP_DEVICE_ID-none}"))
+    workspace.run(*workspace.hloop_argv(), env={"MIMICX_DEVICE_ID": "5", "HLOOP_DEVICE_ID": "5"})
+    assert (workspace.root / "run/jobs/look/stdout.log").read_text() == "none none\n"
+
+
+def test_sequential_keeps_the_topological_order_and_overlaps_nothing(diamond):
+    diamond.hloop_run("--mode", "sequential")
+    jobs = sorted(diamond.report()["jobs"], key=lambda job: job["start_offset_ns"])
+    expected = topological_order(load_plan(diamond.root / "plan.json"))
+    assert [job["job_id"] for job in jobs] == expected
+    assert all(a["end_offset_ns"] <= b["start_offset_ns"] for a, b in zip(jobs, jobs[1:], strict=False))
+
+
+def test_hloop_overlaps_the_two_devices(diamond):
+    diamond.hloop_run("--mode", "hloop")
+    assert "roll_1" in diamond.jobs()["roll_0"]["concurrent_with"]
+
+
+def test_the_published_waves(workspace, make_job):
+    def gpu(job_id, device, **fields):
+        return make_job(job_id, "sleep 0.1", "gpu", cuda_visible_devices=device, **fields)
+
+    workspace.plan(
+        gpu("gpu_a0", "3"),
+        gpu("gpu_a1", "3"),
+        gpu("gpu_b0", "4"),
+        gpu("gpu_b1", "4", depends_on=["gpu_b0"]),
+    )
+    result = workspace.hloop_run("--mode", "bulk-sync", "--devices", "simulated:5")
+    assert result.returncode == 0, result.stdout
+    assert workspace.report()["waves"] == [["gpu_a0", "gpu_b0"], ["gpu_a1", "gpu_b1"]]
+
+
+def test_placement_any_uses_the_free_device(workspace, make_job):
+    workspace.plan(*(make_job(f"g{i}", "sleep 0.4", "gpu") for i in range(2)))
+    workspace.hloop_run("--placement", "any")
+    devices = {job["device"]["logical"] for job in workspace.report()["jobs"]}
+    assert devices == {0, 1}
+
+
+def test_worker_limits_can_be_overridden(workspace, make_job):
+    workspace.plan(*(make_job(f"c{i}", "sleep 0.2") for i in range(3)), max_cpu_workers=3)
+    workspace.hloop_run("--cpu-workers", "1")
+    assert all(job["concurrent_with"] == [] for job in workspace.report()["jobs"])
+
+
+def test_the_report_says_that_devices_were_simulated(diamond):
+    diamond.hloop_run()
+    assert all(device["simulated"] for device in diamond.report()["devices"])
+
+
+def test_the_selection_is_in_the_report(diamond):
+    diamond.hloop_run()
+    assert diamond.report()["selection"]["value"] == {"selected": 1}
+
+
+@pytest.mark.parametrize("pair", [("sequential", "bulk-sync"), ("bulk-sync", "hloop")])
+def test_two_modes_compare_as_the_same_experiment(diamond, pair):
+    for mode in pair:
+        diamond.hloop_run("--mode", mode, run=mode)
+    result = diamond.run(
+        "hloop", "compare", "--baseline", pair[0], "--candidate", pair[1], "--json"
+    )
+    assert result.returncode == 0, result.stdout
+    assert json.loads(result.stdout)["passed"] is True
+
+
+def test_no_absolute_path_of_the_run_is_in_the_report(diamond):
+    diamond.hloop_run()
+    assert str(diamond.root) not in (diamond.root / "run/hloop_run.json").read_text()
+
+
+@pytest.mark.parametrize("executor", ["hloop", "local"])
+def test_snakemake_itself_runs_the_packaged_workflow(diamond, executor):
+    argv = diamond.snakemake_argv("--executor", executor)
+    result = diamond.run(*argv, "devices=simulated:2")
+    assert result.returncode == 0, result.stdout
+    assert diamond.report()["status"] == "completed"
+
+
+def test_another_executor_is_said_to_have_decided_the_order(diamond):
+    diamond.run(*diamond.snakemake_argv("--executor", "local"), "devices=simulated:2")
+    assert diamond.report()["mode"] == "external"
+
+
+def test_attempts_under_another_executor_leave_the_same_records(diamond):
+    diamond.hloop_run(run="ours")
+    diamond.run(*diamond.snakemake_argv("--executor", "local", run="theirs"), "devices=simulated:2")
+    names = [
+        sorted(str(path.relative_to(diamond.root / run)) for path in (diamond.root / run).rglob("*"))
+        for run in ("ours", "theirs")
+    ]
+    assert names[0] == names[1]
+
+
+def test_a_dry_run_writes_nothing(diamond):
+    result = diamond.run(*diamond.snakemake_argv("-n"))
+    assert result.returncode == 0, result.stdout
+    assert not (diamond.root / "run").exists()
+
+
+def test_a_used_run_directory_is_refused_by_hloop_run(diamond):
+    diamond.hloop_run()
+    before = (diamond.root / "run/hloop_run.json").read_bytes()
+    result = diamond.hloop_run()
+    assert result.returncode == 2
+    assert "already used" in result.stdout and "Choose another run directory" in result.stdout
+    assert (diamond.root / "run/hloop_run.json").read_bytes() == before
+
+
+def test_a_used_run_directory_is_refused_by_snakemake(diamond):
+    diamond.hloop_run()
+    result = diamond.run(*diamond.snakemake_argv())
+    assert result.returncode == 1
+    assert "already used" in result.stdout and "Choose another run directory" in result.stdout
+
+
+def test_a_missing_device_is_named_before_the_first_job(diamond):
+    result = diamond.hloop_run("--devices", "simulated:1")
+    assert result.returncode == 2
+    assert "needs device 1, but 1 device is visible" in result.stdout
+    assert not (diamond.root / "run").exists()
+
+
+def test_a_missing_device_stops_snakemake_before_the_first_job(diamond):
+    result = diamond.run(*diamond.snakemake_argv("--hloop-devices", "simulated:1"))
+    assert result.returncode == 1
+    assert "needs device 1, but 1 device is visible" in result.stdout
+    assert not (diamond.root / "run").exists()

@@ -98,7 +98,7 @@ REASONS: dict[str, tuple[Mutation, str]] = {
     ),
     "a check": (
         lambda report: report["candidate_ids"].pop(),
-        "the runs did not do the same: 1 checks do not pass",
+        "the runs did not do the same; checks that do not pass: 1",
     ),
 }
 

@@ -274,6 +274,12 @@ def test_the_report_of_a_completed_run_satisfies_its_schema(completed: dict[str,
     assert list(Draft202012Validator(SCHEMA).iter_errors(completed)) == []
 
 
+def test_the_report_of_a_run_under_another_executor_satisfies_its_schema(tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "repo", start={"mode": "external", "executor": "local"})
+    run.run_all()
+    assert list(Draft202012Validator(SCHEMA).iter_errors(run.write())) == []
+
+
 def test_the_schema_describes_every_field_that_is_written(completed: dict[str, Any]) -> None:
     assert undescribed(completed, SCHEMA) == []
 

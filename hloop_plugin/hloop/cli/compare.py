@@ -30,6 +30,9 @@ def command(
 
 
 def _print(parity: dict[str, Any]) -> None:
+    for side in ("baseline", "candidate"):
+        report = parity[side]
+        print(f"{side}: {report['report']} (mode {report['mode']}, {report['status']})")
     checks = parity["checks"]
     # What differs comes before what cannot be told.
     failed = sorted(
@@ -92,9 +95,11 @@ def _not_compared(checks: list[dict[str, Any]]) -> list[str]:
 
 
 def _print_speed(speed: dict[str, Any]) -> None:
-    first, second = speed["baseline_seconds"], speed["candidate_seconds"]
-    if speed["speedup"] is not None:
-        print(f"Duration: {first:g} s against {second:g} s, {speed['speedup']:.3f} times as fast.")
+    first, second, speedup = (
+        speed[name] for name in ("baseline_seconds", "candidate_seconds", "speedup")
+    )
+    if speedup is not None:
+        print(f"Duration: {first:g} s against {second:g} s, a speed-up of {speedup:.3f}.")
     if not speed["claimable"]:
         print("The durations are not comparable:")
         for reason in speed["reasons"]:

@@ -24,7 +24,7 @@ def compare_speed(baseline: RunReport, candidate: RunReport, *, not_passed: int)
     first, second = (report.document.get("elapsed_seconds") for report in (baseline, candidate))
     reasons = [*_reasons(baseline, candidate)]
     if not_passed:
-        reasons.append(f"the runs did not do the same: {not_passed} checks do not pass")
+        reasons.append(f"the runs did not do the same; checks that do not pass: {not_passed}")
     if not first or not second:
         reasons.append("a duration is missing or zero")
     return {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hloop import files
-from hloop.files import Portable, RunPaths
+from hloop.files import JobPaths, Portable, RunPaths
 from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import Artifact, CompareMode
 from hloop.plan.order import topological_order
@@ -28,7 +28,9 @@ from hloop.schedule.events import EngineSettings, Mode, Placement
 
 RUN_SCHEMA = "mimicx.hloop-run.v1"
 
-_PORTABLE_PATHS = RunPaths(Path("${RUN_DIR}"))
+# Text, as thousands of path objects would take longer than all else.
+_JOBS = str(RunPaths(Path("${RUN_DIR}")).jobs)
+_STDOUT, _STDERR = JobPaths(Path()).stdout.name, JobPaths(Path()).stderr.name
 _FAILED = (Status.FAILED, Status.TIMED_OUT, Status.STALLED)
 
 
@@ -144,7 +146,6 @@ def _job(
     job = entry.job
     started, gone, ended = story.started or {}, story.gone or {}, story.ended or {}
     failure = story.failure()
-    logs = _PORTABLE_PATHS.job(job_id)
     return {
         "job_id": job_id,
         "candidate_id": job.candidate_id,
@@ -170,8 +171,8 @@ def _job(
         "slot": started.get("slot"),
         "device": started.get("device"),
         "concurrent_with": others,
-        "log": str(logs.stdout) if started else None,
-        "stderr_log": str(logs.stderr) if started else None,
+        "log": f"{_JOBS}/{job_id}/{_STDOUT}" if started else None,
+        "stderr_log": f"{_JOBS}/{job_id}/{_STDERR}" if started else None,
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hloop.errors import PlanError, Problem
+from hloop.plan.document import child
 from hloop.plan.model import Artifact, Job, Plan
-from hloop.plan.template import render
+from hloop.plan.template import fill, near_miss
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +64,64 @@ class RenderedPlan:
     selection_artifact: str | None
 
 
-def render_plan(plan: Plan, repo_root: Path, run_dir: Path) -> RenderedPlan:
+def render_plan(plan: Plan, repo_root: str | Path, run_dir: str | Path) -> RenderedPlan:
     """Fill in ``{repo_root}`` and ``{run_dir}``. A relative path is relative to ``repo_root``.
 
     Raises:
-        PlanError: a template has a near miss of the two names.
+        PlanError: every template with a near miss of the two names.
     """
-    root, run = os.path.abspath(repo_root), os.path.abspath(run_dir)
+    filler = Filler(repo_root, run_dir)
+    jobs = [filler.job(job, f"jobs[{index}]") for index, job in enumerate(plan.jobs)]
+    selection = None
+    if plan.selection_artifact is not None:
+        selection = filler.path(plan.selection_artifact, "selection_artifact")
+    if filler.problems:
+        raise PlanError(filler.problems)
+    by_id = {entry.job.job_id: entry for entry in jobs}
+    return RenderedPlan(plan, Path(filler.root), Path(filler.run), by_id, selection)
 
-    def text(template: str) -> str:
-        return render(template, root, run)
 
-    def path(template: str) -> str:
-        return os.path.normpath(os.path.join(root, text(template)))
+class Filler:
+    """Fills in the templates of a plan. Near misses are left as they are, and collected.
 
-    def artifact(declared: Artifact) -> RenderedArtifact:
-        return RenderedArtifact(declared, path(declared.path))
+    Attributes:
+        root: the repository root, absolute.
+        run: the run directory, absolute.
+        problems: the near misses, with their dotted paths.
+    """
 
-    jobs = {
-        job.job_id: RenderedJob(
+    def __init__(self, repo_root: str | Path, run_dir: str | Path) -> None:
+        self.root, self.run = os.path.abspath(repo_root), os.path.abspath(run_dir)
+        self.problems: list[Problem] = []
+
+    def job(self, job: Job, where: str) -> RenderedJob:
+        return RenderedJob(
             job=job,
-            argv=tuple(text(item) for item in job.command),
-            cwd=path(job.cwd),
-            environment={name: text(value) for name, value in job.environment.items()},
-            inputs=tuple(artifact(item) for item in job.inputs),
-            outputs=tuple(artifact(item) for item in job.outputs),
+            argv=tuple(
+                self.text(item, f"{where}.command[{index}]")
+                for index, item in enumerate(job.command)
+            ),
+            cwd=self.path(job.cwd, f"{where}.cwd"),
+            environment={
+                name: self.text(value, child(f"{where}.environment", name))
+                for name, value in job.environment.items()
+            },
+            inputs=self._artifacts(job.inputs, f"{where}.inputs"),
+            outputs=self._artifacts(job.outputs, f"{where}.outputs"),
         )
-        for job in plan.jobs
-    }
-    selection = None if plan.selection_artifact is None else path(plan.selection_artifact)
-    return RenderedPlan(plan, Path(root), Path(run), jobs, selection)
+
+    def _artifacts(self, declared: Sequence[Artifact], where: str) -> tuple[RenderedArtifact, ...]:
+        return tuple(
+            RenderedArtifact(artifact, self.path(artifact.path, f"{where}[{index}].path"))
+            for index, artifact in enumerate(declared)
+        )
+
+    def path(self, template: str, where: str) -> str:
+        return os.path.normpath(os.path.join(self.root, self.text(template, where)))
+
+    def text(self, template: str, where: str) -> str:
+        if "{" not in template and "}" not in template:
+            return template
+        if problem := near_miss(template):
+            self.problems.append(replace(problem, where=where))
+        return fill(template, self.root, self.run)

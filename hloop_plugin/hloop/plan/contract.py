@@ -17,10 +17,24 @@ from typing import Any
 
 from hloop.errors import Problem
 from hloop.files import data_dir
-from hloop.plan.wording import problems_of
+from hloop.plan.document import child
+from hloop.plan.wording import problems_of, show
 
 Schema = Mapping[str, Any]
 Check = Callable[[Any], bool]
+
+
+def format_problems(document: Any, name: str) -> list[Problem]:
+    """Give everything in ``document``, as it was read, that has no place in its format.
+
+    Raises:
+        FileNotFoundError: the installation is incomplete.
+    """
+    # The schema cannot see these; where a key is no text it cannot be asked at all.
+    problems = list(_value_problems(document, ""))
+    if any(problem.code == "key_not_text" for problem in problems):
+        return problems
+    return problems + schema_problems(document, name)
 
 
 def schema_problems(document: Any, name: str) -> list[Problem]:
@@ -37,6 +51,36 @@ def schema_problems(document: Any, name: str) -> list[Problem]:
         for problem in problems_of(error)
     )
     return list(problems)
+
+
+def _value_problems(value: Any, where: str) -> Iterator[Problem]:
+    """Find what has no place in JSON: YAML, and JSON as Python reads it, know more."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(key, str):
+                yield from _text_problems(key, where)
+                yield from _value_problems(item, child(where, key))
+            else:
+                action = f'Put it in quotes: "{key}"'
+                yield Problem("key_not_text", where, f"the key {key!r}", "text as a key", action)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _value_problems(item, child(where, index))
+    elif isinstance(value, str):
+        yield from _text_problems(value, where)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Problem("not_finite", where, f"the number {value}", "a finite number")
+    elif value is not None and not isinstance(value, int):
+        yield Problem("wrong_type", where, f"{show(value)} stands here", "a value that JSON has")
+
+
+def _text_problems(text: str, where: str) -> Iterator[Problem]:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            yield Problem("bad_text", where, f"{show(text)} does not do", "valid Unicode")
 
 
 @cache

@@ -6,15 +6,14 @@ once. Nothing here writes, and nothing but the plan file is read.
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hloop.errors import PlanError, Problem
-from hloop.plan.contract import schema_problems
+from hloop.plan.contract import format_problems
 from hloop.plan.document import child, parse_document, read_document
 from hloop.plan.lint import lint, name_jobs
 from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
@@ -121,41 +120,7 @@ def _format_problems(document: Any) -> list[Problem]:
     if not isinstance(document, dict):
         found = "the file is empty" if document is None else f"{show(document)} stands here"
         return [Problem("wrong_type", "", found, "a mapping with schema_version, plan_id, jobs")]
-    # The schema cannot see these; where a key is no text it cannot be asked at all.
-    problems = list(_value_problems(document, ""))
-    if any(problem.code == "key_not_text" for problem in problems):
-        return problems
-    return problems + schema_problems(document, "plan")
-
-
-def _value_problems(value: Any, where: str) -> Iterator[Problem]:
-    """Find what has no place in JSON: YAML, and JSON as Python reads it, know more."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(key, str):
-                yield from _text_problems(key, where)
-                yield from _value_problems(item, child(where, key))
-            else:
-                action = f'Put it in quotes: "{key}"'
-                yield Problem("key_not_text", where, f"the key {key!r}", "text as a key", action)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _value_problems(item, child(where, index))
-    elif isinstance(value, str):
-        yield from _text_problems(value, where)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            yield Problem("not_finite", where, f"the number {value}", "a finite number")
-    elif value is not None and not isinstance(value, int):
-        yield Problem("wrong_type", where, f"{show(value)} stands here", "a value that JSON has")
-
-
-def _text_problems(text: str, where: str) -> Iterator[Problem]:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            yield Problem("bad_text", where, f"{show(text)} does not do", "valid Unicode")
+    return format_problems(document, "plan")
 
 
 def _plan_for_lint(document: Any, problems: Sequence[Problem]) -> Plan | None:

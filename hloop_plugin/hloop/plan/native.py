@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from hloop.errors import HloopError, Problem, WorkloadError
-from hloop.plan.configuration import read_configuration
+from hloop.plan.contract import format_problems
+from hloop.plan.document import read_document
 from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
 from hloop.plan.registered import RegisteredFiles
 
@@ -140,7 +141,9 @@ def _missing(checkout: _Checkout) -> list[Problem]:
 
 def _read_task(name: str, file: Path) -> _Task:
     """Read one task file and the digests of the files that it names."""
-    document = read_configuration(file, "native-task")
+    document, problems = read_document(file)
+    if problems := [*problems, *format_problems(document, "native-task")]:
+        raise WorkloadError(problems, file=file)
     files = RegisteredFiles(file.parent)
 
     def artifact(role: str, key: str) -> Artifact:

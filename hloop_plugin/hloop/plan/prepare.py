@@ -15,7 +15,7 @@ from typing import Any
 
 from hloop.errors import Problem, RunDirectoryError, WorkloadError
 from hloop.files import MATERIALIZED_PLAN_NAME, publish
-from hloop.plan.configuration import demand_form
+from hloop.plan.contract import format_problems
 from hloop.plan.document import read_document
 from hloop.plan.load import load_plan, plan_from_document
 from hloop.plan.model import PLAN_SCHEMA, Plan
@@ -82,7 +82,8 @@ def read_config(
         # With problems, the loader tells them together with its own.
         plan = load_plan(config_path) if problems else plan_from_document(document, config_path)
         return Prepared(plan, BenchmarkSettings())
-    demand_form(document, problems, _SCHEMAS[name], config_path)
+    if problems := [*problems, *format_problems(document, _SCHEMAS[name])]:
+        raise WorkloadError(problems, file=config_path)
     if name == NATIVE_SCHEMA:
         plan = plan_from_native(document, file=config_path, mimicx_root=mimicx_root)
     else:

@@ -281,6 +281,14 @@ def test_benchmark_settings_are_the_paper_s(checkout: Path, make: Make) -> None:
     )
 
 
+def test_without_a_checkout_only_the_constants_are_told() -> None:
+    with pytest.raises(HloopError) as error:
+        prepare(REPOSITORY / "config/paper.yaml", repo_root=REPOSITORY)
+    assert [problem.where for problem in error.value.problems] == [
+        *("python", "constants.backend", "constants.inputs")
+    ]
+
+
 def test_the_frozen_digests_are_demanded(checkout: Path) -> None:
     with pytest.raises(HloopError) as error:
         prepare(REPOSITORY / "config/paper.yaml", repo_root=checkout, mimicx_root=checkout)

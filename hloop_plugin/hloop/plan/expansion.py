@@ -33,7 +33,10 @@ class _Made:
 
 
 class Expansion:
-    """Makes the plan of one workload. Call :meth:`plan`, then look at :attr:`problems`."""
+    """Makes the plan of one workload.
+
+    Look at :attr:`problems` at once, for the constants, and again after :meth:`plan`.
+    """
 
     def __init__(
         self, document: Mapping[str, Any], repo_root: Path, mimicx_root: Path | None

@@ -41,15 +41,18 @@ def plan_from_workload(
         mimicx_root: what ``<mimicx_root>`` stands for; absolute.
 
     Raises:
-        WorkloadError: everything that is wrong: unknown names first; then placeholders,
-            missing files, and files whose digest is not the one given.
+        WorkloadError: everything that is wrong: unknown names first; then constants; then
+            placeholders, missing files, and files whose digest is not the one given.
     """
     if problems := list(_reference_problems(document)):
         raise WorkloadError(problems, file=file)
     expansion = Expansion(document, repo_root, mimicx_root)
+    if problems := expansion.problems:
+        # What is built on a wrong constant is not worth telling.
+        raise WorkloadError(problems, file=file)
     plan = expansion.plan()
-    if expansion.problems:
-        raise WorkloadError(expansion.problems, file=file)
+    if problems := expansion.problems:
+        raise WorkloadError(problems, file=file)
     return plan
 
 

@@ -230,11 +230,12 @@ class Executor(RealExecutor):
             self._fail(name, str(error))
             return None
         environment = {k: v for k, v in os.environ.items() if self._environment.get(k) != v}
-        argv = ["/bin/sh", "-c", self.format_job_exec(job)]
+        argv = None
         if self._is_native(job):
-            native, variables = self._shell_command(job)
-            if len(native[-1].encode()) < MAX_ARGUMENT:
-                argv, environment = native, environment | variables
+            argv, variables = self._shell_command(job)
+            environment |= variables
+        if argv is None or len(argv[-1].encode()) >= MAX_ARGUMENT:
+            argv = ["/bin/sh", "-c", self.format_job_exec(job)]
         return {
             "do": "rule",
             "name": name,
@@ -321,9 +322,11 @@ class Executor(RealExecutor):
         match message["say"]:
             case "started":
                 self.printjob(job)
-                if message["devices"]:
+                if self._plan_job(job) is not None:
+                    self.logger.info(f"{name} started on {message['slot']}")
+                elif message["devices"]:
                     devices = ", ".join(str(device) for device in message["devices"])
-                    self.logger.info(f"{job.name} runs on device {devices}")
+                    self.logger.info(f"{name} started on device {devices}")
             case "ended" if message["status"] == "completed":
                 self._succeed(name)
             case "ended":

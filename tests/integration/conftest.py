@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from hloop.files import data_dir
 
 TIMEOUT = 120

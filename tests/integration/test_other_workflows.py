@@ -63,7 +63,8 @@ def test_a_job_without_gpu_inherits_the_mask(workspace):
 
 def test_more_devices_than_there_are_is_an_error_not_a_clamp(workspace):
     workspace.write(
-        "Snakefile", "rule five:\n    output: 'o'\n    resources: gpu=5\n    shell: 'touch {output}'\n"
+        "Snakefile",
+        "rule five:\n    output: 'o'\n    resources: gpu=5\n    shell: 'touch {output}'\n",
     )
     result = workspace.snakemake(*DEVICES, "--resources", "gpu=2")
     assert result.returncode != 0
@@ -234,7 +235,8 @@ def test_pipes_between_rules_work(workspace):
         "Snakefile",
         "rule all:\n    input: 'sorted'\n"
         "rule make:\n    output: pipe('stream')\n    shell: 'printf \"b\\na\\n\" > {output}'\n"
-        "rule sort:\n    input: 'stream'\n    output: 'sorted'\n    shell: 'sort {input} > {output}'\n",
+        "rule sort:\n    input: 'stream'\n    output: 'sorted'\n"
+        "    shell: 'sort {input} > {output}'\n",
     )
     result = workspace.snakemake()
     assert result.returncode == 0, result.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from hloop.plan.load import load_plan
 from hloop.plan.order import topological_order
 
@@ -67,9 +66,7 @@ def test_each_job_is_told_its_pinned_device(diamond, mode):
 
 
 def test_the_inherited_mask_is_passed_on_untouched(workspace, make_job):
-    workspace.plan(
-        make_job("look", "echo $CUDA_VISIBLE_DEVICES", "gpu", cuda_visible_devices="1")
-    )
+    workspace.plan(make_job("look", "echo $CUDA_VISIBLE_DEVICES", "gpu", cuda_visible_devices="1"))
     argv = workspace.hloop_argv()
     workspace.run(*argv, env={"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"})
     assert (workspace.root / "run/jobs/look/stdout.log").read_text() == "GPU-a,GPU-b\n"
@@ -86,7 +83,9 @@ def test_sequential_keeps_the_topological_order_and_overlaps_nothing(diamond):
     jobs = sorted(diamond.report()["jobs"], key=lambda job: job["start_offset_ns"])
     expected = topological_order(load_plan(diamond.root / "plan.json"))
     assert [job["job_id"] for job in jobs] == expected
-    assert all(a["end_offset_ns"] <= b["start_offset_ns"] for a, b in zip(jobs, jobs[1:], strict=False))
+    assert all(
+        a["end_offset_ns"] <= b["start_offset_ns"] for a, b in zip(jobs, jobs[1:], strict=False)
+    )
 
 
 def test_hloop_overlaps_the_two_devices(diamond):
@@ -163,9 +162,13 @@ def test_another_executor_is_said_to_have_decided_the_order(diamond):
 
 def test_attempts_under_another_executor_leave_the_same_records(diamond):
     diamond.hloop_run(run="ours")
-    diamond.run(*diamond.snakemake_argv("--executor", "local", run="theirs"), "devices=simulated:2")
+    diamond.run(
+        *diamond.snakemake_argv("--executor", "local", run="theirs"), "devices=simulated:2"
+    )
     names = [
-        sorted(str(path.relative_to(diamond.root / run)) for path in (diamond.root / run).rglob("*"))
+        sorted(
+            str(path.relative_to(diamond.root / run)) for path in (diamond.root / run).rglob("*")
+        )
         for run in ("ours", "theirs")
     ]
     assert names[0] == names[1]

@@ -25,7 +25,9 @@ except HloopError as error:
 
 def completion_markers(wildcards):
     """The targets. A run that is about to start demands a run directory of its own."""
-    starts = workflow.executor_plugin is not None and not (workflow.dryrun or workflow.touch)
+    starts = workflow.executor_plugin is not None and not (
+        workflow.dryrun or workflow.touch
+    )
     if starts and workflow.is_main_process:
         try:
             hloop_run.paths.check_new()

@@ -10,11 +10,11 @@ for job in hloop_run.rules("cpu"):
             job.outputs,
         log:
             job.logs,
-        params:
-            hloop_job=job.job_id,
         threads: 0
         resources:
             cpu=1,
             runtime=job.runtime,
+        params:
+            hloop_job=job.job_id,
         run:
             hloop_run.run_job(params.hloop_job)

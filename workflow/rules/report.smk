@@ -6,7 +6,8 @@ import snakemake as snakemake_package
 onstart:
     if workflow.executor_plugin.name != "hloop":
         hloop_run.begin(
-            executor=workflow.executor_plugin.name, snakemake=snakemake_package.__version__
+            executor=workflow.executor_plugin.name,
+            snakemake=snakemake_package.__version__,
         )
 
 

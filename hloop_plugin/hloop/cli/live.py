@@ -9,7 +9,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -87,28 +86,26 @@ class Progress:
 def show(events: Iterator[Event | None], total: int) -> None:
     """Show a run until it ends: live lanes if stderr is a terminal, else a line per event."""
     progress = Progress(total)
-    terminal = sys.stderr.isatty()
-    display: AbstractContextManager[Any] = nullcontext()
-    if terminal:
-        from rich.console import Console
-        from rich.live import Live
+    if not sys.stderr.isatty():
+        for event in events:
+            if event is not None and (line := progress.take(event)):
+                print(line, file=sys.stderr, flush=True)
+        return
+    from rich.console import Console
+    from rich.live import Live
 
-        display = Live(
-            console=Console(stderr=True),
-            get_renderable=lambda: _lanes(progress),
-            refresh_per_second=8,
-            transient=True,
-        )
-    with display:
+    console = Console(stderr=True)
+    with Live(
+        console=console,
+        get_renderable=lambda: _lanes(progress),
+        refresh_per_second=8,
+        transient=True,
+    ):
         for event in events:
             line = None if event is None else progress.take(event)
-            if line is None:
-                continue
-            if not terminal:
-                print(line, file=sys.stderr, flush=True)
-            elif event is not None and event["event"] in ("job_ended", "stopping"):
-                if event.get("failure") or event["event"] == "stopping":
-                    display.console.print(line, style="red", markup=False, highlight=False)
+            # The lanes show the rest; what went wrong stays on the screen.
+            if event is not None and (event.get("failure") or event["event"] == "stopping"):
+                console.print(line, style="red", markup=False, highlight=False)
 
 
 def _lanes(progress: Progress) -> Any:

@@ -7,8 +7,11 @@ import sys
 import typer
 
 from hloop import __version__
-from hloop.cli import compare, plan, prepare, run
+from hloop.cli.compare import command as compare
 from hloop.cli.output import print_error
+from hloop.cli.plan import command as plan
+from hloop.cli.prepare import command as prepare
+from hloop.cli.run import command as run
 from hloop.errors import HloopError
 
 app = typer.Typer(
@@ -37,10 +40,10 @@ def _options(
     pass
 
 
-app.command("plan")(plan.command)
-app.command("prepare")(prepare.command)
-app.command("run")(run.command)
-app.command("compare")(compare.command)
+app.command("plan")(plan)
+app.command("prepare")(prepare)
+app.command("run")(run)
+app.command("compare")(compare)
 
 
 def main() -> None:

@@ -67,9 +67,7 @@ def command(
     )
     table = settings.resolve(rendered.plan, os.environ)
     preview = _preview(rendered, settings, table)
-    preview["input_problems"] = [
-        problem.to_dict() for problem in check_external_inputs(rendered)
-    ]
+    preview["input_problems"] = [problem.to_dict() for problem in check_external_inputs(rendered)]
     if as_json:
         print_json(preview)
     else:

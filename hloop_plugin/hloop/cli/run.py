@@ -135,9 +135,7 @@ def _run_snakemake(
     except (OSError, ValueError):
         end = "\n".join(printed.splitlines()[-40:])
         raise HloopError(
-            Problem(
-                "no_report", "", f"Snakemake ended with {code} and left no report:\n{end}"
-            )
+            Problem("no_report", "", f"Snakemake ended with {code} and left no report:\n{end}")
         ) from None
     return report
 

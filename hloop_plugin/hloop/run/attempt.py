@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -76,7 +75,7 @@ class Attempt:
     job: RenderedJob | None
     token: str
     phase: Phase = Phase.CHECKING
-    process: subprocess.Popen[bytes] | None = None
+    pid: int | None = None
     cause: tuple[Status, Failure] | None = None
     started_ns: int = 0
     gone_ns: int = 0
@@ -90,19 +89,15 @@ class Attempt:
     leftovers: bool = False
 
     @property
-    def pid(self) -> int | None:
-        return None if self.process is None else self.process.pid
-
-    @property
     def returncode(self) -> int | None:
         """The exit status, or None after a signal or without a start."""
-        if self.process is None or os.WIFSIGNALED(self.wait_status):
+        if self.pid is None or os.WIFSIGNALED(self.wait_status):
             return None
         return os.WEXITSTATUS(self.wait_status)
 
     @property
     def signal_name(self) -> str | None:
-        if self.process is None or not os.WIFSIGNALED(self.wait_status):
+        if self.pid is None or not os.WIFSIGNALED(self.wait_status):
             return None
         return signal.Signals(os.WTERMSIG(self.wait_status)).name
 
@@ -197,9 +192,7 @@ def publish_status(
         "signal": attempt.signal_name,
         "wall_ns": attempt.gone_ns - attempt.started_ns,
         "stopped_leftovers": attempt.leftovers,
-        "outputs": [
-            {**entry, "path": portable.path(entry["path"])} for entry in attempt.outputs
-        ],
+        "outputs": [{**entry, "path": portable.path(entry["path"])} for entry in attempt.outputs],
         "failure": None
         if failure is None
         else {"reason": failure.reason, "message": portable.text(failure.message)},

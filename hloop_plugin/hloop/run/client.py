@@ -130,6 +130,8 @@ class SupervisorClient:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(session, signal.SIGKILL)
         orphans = [
-            pid for pid in processes.children(os.getpid()) if processes.attempt_of(pid) in self._tokens
+            pid
+            for pid in processes.children(os.getpid())
+            if processes.attempt_of(pid) in self._tokens
         ]
         processes.send(processes.with_descendants(orphans), signal.SIGKILL)

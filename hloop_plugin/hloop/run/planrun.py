@@ -101,9 +101,7 @@ class PlanRun:
     joined: bool = False
 
     @classmethod
-    def open(
-        cls, run: Mapping[str, Any], settings: EngineSettings, table: DeviceTable
-    ) -> PlanRun:
+    def open(cls, run: Mapping[str, Any], settings: EngineSettings, table: DeviceTable) -> PlanRun:
         """Open a claimed run directory: start its journal, or join in for one job.
 
         Args:

@@ -20,6 +20,7 @@ import traceback
 import uuid
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ class Supervisor:
     def __init__(self, sock: socket.socket):
         self._socket = sock
         sock.setblocking(False)
+        sock.set_inheritable(False)
+        self._lifeline = processes.Lifeline()
         self._outbox = Outbox(sock)
         self._reader = LineReader()
         self._selector = selectors.DefaultSelector()
@@ -204,7 +207,7 @@ class Supervisor:
             self._unfinished += 1
             self._hashes.submit(
                 [Wanted(item.path, follow=True) for item in job.inputs],
-                lambda results, attempt=attempt: self._inputs_read(attempt, results),
+                partial(self._inputs_read, attempt),
             )
 
     def _inputs_read(self, attempt: Attempt, results: list[Hashed]) -> None:
@@ -281,9 +284,9 @@ class Supervisor:
         rule = self._rules.get(attempt.name)
         try:
             if rule is not None:
-                attempt.process = self._spawn_rule(attempt, rule, slot)
+                attempt.pid = self._spawn_rule(attempt, rule, slot)
             else:
-                attempt.process = self._spawn_plan_job(attempt, slot)
+                attempt.pid = self._spawn_plan_job(attempt, slot)
         except OSError as error:
             name = f"{error.filename}: " if error.filename else ""
             failure = Failure("could_not_start", f"it could not start: {name}{error.strerror}")
@@ -291,7 +294,7 @@ class Supervisor:
             return
         attempt.phase = Phase.RUNNING
         attempt.started_ns = time.monotonic_ns()
-        self._by_pid[attempt.process.pid] = attempt
+        self._by_pid[attempt.pid] = attempt
         if rule is None:
             assert self._run is not None
             devices = [self._table.devices[index].to_dict() for index in slot.devices]
@@ -301,14 +304,14 @@ class Supervisor:
             {
                 "say": "started",
                 "name": attempt.name,
-                "pid": attempt.process.pid,
+                "pid": attempt.pid,
                 "token": attempt.token,
                 "slot": None if slot.kind is SlotKind.RULE else slot.name,
                 "devices": list(slot.devices),
             }
         )
 
-    def _spawn_plan_job(self, attempt: Attempt, slot: Slot) -> Any:
+    def _spawn_plan_job(self, attempt: Attempt, slot: Slot) -> int:
         assert self._run is not None and attempt.job is not None
         job, paths = attempt.job, self._run.paths.job(attempt.name)
         paths.root.mkdir(parents=True, exist_ok=True)
@@ -320,15 +323,22 @@ class Supervisor:
         environment[processes.ATTEMPT_VARIABLE] = attempt.token
         with open(paths.stdout, "xb") as stdout, open(paths.stderr, "xb") as stderr:
             return processes.spawn(
-                job.argv, cwd=job.cwd, environment=environment, stdout=stdout, stderr=stderr
+                job.argv,
+                cwd=job.cwd,
+                environment=environment,
+                lifeline=self._lifeline,
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
             )
 
-    def _spawn_rule(self, attempt: Attempt, rule: Message, slot: Slot) -> Any:
+    def _spawn_rule(self, attempt: Attempt, rule: Message, slot: Slot) -> int:
         environment = rule_environment(self._table, slot.devices).apply(
             {**os.environ, **rule["environment"]}
         )
         environment[processes.ATTEMPT_VARIABLE] = attempt.token
-        return processes.spawn(rule["argv"], cwd=rule["cwd"], environment=environment)
+        return processes.spawn(
+            rule["argv"], cwd=rule["cwd"], environment=environment, lifeline=self._lifeline
+        )
 
     # Watching and stopping
 
@@ -412,7 +422,7 @@ class Supervisor:
 
     def _members(self, attempt: Attempt) -> list[int]:
         """Every process of an attempt that can be found, its main process first."""
-        roots = [attempt.process.pid] if attempt.phase is Phase.RUNNING and attempt.process else []
+        roots = [attempt.pid] if attempt.phase is Phase.RUNNING and attempt.pid else []
         known = self._by_pid.keys() | {self._hashes.worker_pid}
         for pid in processes.children(os.getpid()):
             if pid not in known and self._owns(attempt, pid):
@@ -421,7 +431,7 @@ class Supervisor:
 
     def _owns(self, attempt: Attempt, orphan: int) -> bool:
         """Whether an orphan that came to this process was started by this attempt."""
-        if attempt.process is not None and processes.session_of(orphan) == attempt.process.pid:
+        if processes.session_of(orphan) == attempt.pid:
             return True
         token = processes.attempt_of(orphan)
         if token is not None:
@@ -441,8 +451,6 @@ class Supervisor:
             if pid == 0:
                 break
             if attempt := self._by_pid.pop(pid, None):
-                assert attempt.process is not None
-                attempt.process.returncode = os.waitstatus_to_exitcode(status)
                 attempt.wait_status = status
                 attempt.usage = {
                     "max_rss_bytes": usage.ru_maxrss * 1024,
@@ -484,7 +492,7 @@ class Supervisor:
         attempt.phase = Phase.HASHING
         self._hashes.submit(
             [Wanted(item.path, follow=False) for item in attempt.job.outputs],
-            lambda results: self._outputs_read(attempt, results),
+            partial(self._outputs_read, attempt),
         )
         return True
 
@@ -523,9 +531,7 @@ class Supervisor:
     def _finish_run(self) -> None:
         """Stop what no job owns any more, write the report, say goodbye."""
         self._hashes.close()
-        processes.send(
-            processes.with_descendants(processes.children(os.getpid())), signal.SIGKILL
-        )
+        processes.send(processes.with_descendants(processes.children(os.getpid())), signal.SIGKILL)
         goodbye: Message = {"say": "closed", "status": None}
         if self._run is not None and not self._run.joined:
             if self._stopping is None:

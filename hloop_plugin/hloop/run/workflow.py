@@ -116,7 +116,9 @@ def define(
         return WorkflowRun(load_claimed(run_dir, root), settings)
     mimicx_root = config.get("mimicx_root")
     plan = prepare(
-        Path(source), repo_root=root, mimicx_root=None if mimicx_root is None else Path(mimicx_root)
+        Path(source),
+        repo_root=root,
+        mimicx_root=None if mimicx_root is None else Path(mimicx_root),
     )
     if problems := lint(plan, root, run_dir):
         raise PlanError(problems, file=source)

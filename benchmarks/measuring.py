@@ -1,0 +1,45 @@
+"""What the benchmarks share: running a command and counting what it and its children used."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command used: seconds of wall clock, and of CPU with all its descendants."""
+
+    wall: float
+    cpu: float
+
+
+def run(argv: Sequence[str], cwd: Path) -> Cost:
+    """Run a command to its end; stop the benchmark with its output if it fails."""
+    log = cwd / "benchmark.log"
+    started = time.perf_counter()
+    with log.open("wb") as output:
+        process = subprocess.Popen(argv, cwd=cwd, stdout=output, stderr=output)
+        _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(argv)} ended with {process.returncode}:\n{log.read_text()}")
+    return Cost(wall, usage.ru_utime + usage.ru_stime)
+
+
+def middle(costs: Sequence[Cost]) -> Cost:
+    return Cost(median(cost.wall for cost in costs), median(cost.cpu for cost in costs))
+
+
+def finish(result: dict[str, Any]) -> None:
+    """Print the machine-readable line."""
+    print(json.dumps(result))

@@ -10,6 +10,7 @@ for job in hloop_run.rules("gpu"):
             job.outputs,
         log:
             job.logs,
+        retries: 0
         threads: 0
         resources:
             gpu=1,

@@ -7,6 +7,7 @@ means and writes the attempt's record. It starts and stops nothing.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ class Attempt:
         job: the plan's job; None for others.
         token: marks the attempt's processes, see processes.ATTEMPT_VARIABLE.
         cause: why it was stopped, where it was: set before the first signal is sent.
-        stop_ns, kill_ns: when (monotonic clock) a timeout or the KILL is due.
+        leftovers: it ended and left processes behind, which were stopped.
     """
 
     name: str
@@ -83,10 +84,16 @@ class Attempt:
     usage: Mapping[str, int] = field(default_factory=dict)
     inputs: list[dict[str, Any]] = field(default_factory=list)
     outputs: list[dict[str, Any]] = field(default_factory=list)
-    stop_ns: int | None = None
-    kill_ns: int | None = None
-    killed: bool = False
     leftovers: bool = False
+
+    def main_process_ended(self, wait_status: int, usage: resource.struct_rusage) -> None:
+        """Take down what ``wait4`` told of the main process."""
+        self.phase = Phase.STOPPING
+        self.wait_status = wait_status
+        self.usage = {
+            "max_rss_bytes": usage.ru_maxrss * 1024,
+            "cpu_ns": round((usage.ru_utime + usage.ru_stime) * 1e9),
+        }
 
     @property
     def returncode(self) -> int | None:

@@ -8,8 +8,6 @@ at the other end has died, and everything is stopped. It never imports Snakemake
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
 import os
 import selectors
 import signal
@@ -19,12 +17,9 @@ import time
 import traceback
 import uuid
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from hloop.devices.environment import plan_job_environment, rule_environment
 from hloop.devices.resolve import Device, DeviceTable
 from hloop.plan.render import RenderedArtifact
 from hloop.run import processes
@@ -40,8 +35,11 @@ from hloop.run.attempt import (
 )
 from hloop.run.channel import LineReader, Message, Outbox
 from hloop.run.hashing import Hashed, HashService, Wanted
+from hloop.run.jobtrees import JobTrees
+from hloop.run.launcher import Launcher
 from hloop.run.planrun import PlanRun
-from hloop.run.stall import StallWatch
+from hloop.run.timers import Timers
+from hloop.run.watchdog import Watchdog
 from hloop.schedule.engine import Engine
 from hloop.schedule.events import (
     EngineSettings,
@@ -63,8 +61,6 @@ from hloop.schedule.events import (
     WaveStarted,
 )
 
-# How often processes that were told to end are looked for again.
-SCAN_NS = 20_000_000
 CHUNK = 1 << 16
 
 
@@ -75,7 +71,6 @@ class Supervisor:
         self._socket = sock
         sock.setblocking(False)
         sock.set_inheritable(False)
-        self._lifeline = processes.Lifeline()
         self._outbox = Outbox(sock)
         self._reader = LineReader()
         self._selector = selectors.DefaultSelector()
@@ -83,12 +78,16 @@ class Supervisor:
         self._hash_socket: socket.socket | None = None
         self._attempts: dict[str, Attempt] = {}
         self._unfinished = 0
-        self._by_pid: dict[int, Attempt] = {}
-        self._ending: dict[str, Attempt] = {}
         self._rules: dict[str, Message] = {}
+        self._skipped: set[str] = set()
         self._instructions: deque[Instruction] = deque()
-        self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        self._sequence = itertools.count()
+        self._timers = Timers()
+        self._watchdog = Watchdog(self._timers, self._cpu_ticks, self._stop)
+        # Until the executor opens the run, there is nothing to run.
+        self._run: PlanRun | None = None
+        self._table = DeviceTable((), "", None)
+        self._engine = Engine(EngineSettings())
+        self._trees = JobTrees(self._timers, 0, self._own_pids, self._gone)
         self._stopping: str | None = None
         self._closing = False
         self._connected = True
@@ -105,25 +104,12 @@ class Supervisor:
         self._selector.register(wake_read, selectors.EVENT_READ, self._on_signal)
         self._selector.register(self._socket, selectors.EVENT_READ, self._on_message)
         while not (self._unfinished == 0 and (self._closing or not self._connected)):
-            for key, _ in self._selector.select(self._patience()):
+            for key, _ in self._selector.select(self._timers.patience()):
                 key.data(key.fileobj)
-            self._run_timers()
+            self._timers.run_due()
             self._work_off()
             self._register()
         self._finish_run()
-
-    def _patience(self) -> float | None:
-        """Seconds until the next timer."""
-        if not self._timers:
-            return None
-        return max(0.0, (self._timers[0][0] - time.monotonic_ns()) / 1e9)
-
-    def _at(self, deadline_ns: int, action: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (deadline_ns, next(self._sequence), action))
-
-    def _run_timers(self) -> None:
-        while self._timers and self._timers[0][0] <= time.monotonic_ns():
-            heapq.heappop(self._timers)[2]()
 
     def _register(self) -> None:
         """Watch the sockets for what there is to do on them now."""
@@ -143,7 +129,7 @@ class Supervisor:
 
     def _on_signal(self, fd: Any) -> None:
         numbers = os.read(fd, CHUNK)
-        self._reap()
+        self._trees.reap()
         for number in numbers:
             if number != signal.SIGCHLD:
                 self._stop_run(signal.Signals(number).name)
@@ -179,7 +165,6 @@ class Supervisor:
         run: Message | None,
         wanted: list[str] | None,
     ) -> None:
-        self._grace_ns = round(grace_seconds * 1e9)
         self._table = DeviceTable(
             tuple(Device(**device) for device in devices["devices"]),
             devices["source"],
@@ -195,6 +180,10 @@ class Supervisor:
         )
         self._run = None if run is None else PlanRun.open(run, settings, self._table)
         nodes = () if self._run is None else self._run.nodes
+        self._launcher = Launcher(self._table, self._run)
+        self._trees = JobTrees(
+            self._timers, round(grace_seconds * 1e9), self._own_pids, self._gone
+        )
         self._engine = Engine(settings, nodes, wanted)
         self._instructions.extend(self._engine.start())
 
@@ -264,15 +253,18 @@ class Supervisor:
                     self._skip(job_id, reason, handed)
 
     def _skip(self, name: str, reason: str, handed: bool) -> None:
-        if name not in self._rules:
+        if name not in self._rules and name not in self._skipped:
+            self._skipped.add(name)
             self._note("job_skipped", job=name, reason=reason)
-        if not handed:
-            return
-        attempt = self._attempts[name]
+        if handed:
+            self._give_back(self._attempts[name], reason)
+
+    def _give_back(self, attempt: Attempt, reason: str) -> None:
+        """Return a job that was not started to Snakemake."""
         if attempt.phase is not Phase.ENDED:
             attempt.phase = Phase.ENDED
             self._unfinished -= 1
-            self._outbox.put({"say": "skipped", "name": name, "reason": reason})
+            self._outbox.put({"say": "skipped", "name": attempt.name, "reason": reason})
 
     def _note(self, event: str, **fields: Any) -> None:
         if self._run is not None:
@@ -284,9 +276,9 @@ class Supervisor:
         rule = self._rules.get(attempt.name)
         try:
             if rule is not None:
-                attempt.pid = self._spawn_rule(attempt, rule, slot)
+                attempt.pid = self._launcher.rule_job(attempt, rule, slot)
             else:
-                attempt.pid = self._spawn_plan_job(attempt, slot)
+                attempt.pid = self._launcher.plan_job(attempt, slot)
         except OSError as error:
             name = f"{error.filename}: " if error.filename else ""
             failure = Failure("could_not_start", f"it could not start: {name}{error.strerror}")
@@ -294,12 +286,13 @@ class Supervisor:
             return
         attempt.phase = Phase.RUNNING
         attempt.started_ns = time.monotonic_ns()
-        self._by_pid[attempt.pid] = attempt
+        self._trees.add(attempt)
         if rule is None:
             assert self._run is not None
             devices = [self._table.devices[index].to_dict() for index in slot.devices]
             self._run.started(attempt, slot, devices[0] if devices else None)
-            self._watch(attempt)
+            paths = self._run.paths.job(attempt.name)
+            self._watchdog.watch(attempt, [paths.stdout, paths.stderr])
         self._outbox.put(
             {
                 "say": "started",
@@ -311,67 +304,7 @@ class Supervisor:
             }
         )
 
-    def _spawn_plan_job(self, attempt: Attempt, slot: Slot) -> int:
-        assert self._run is not None and attempt.job is not None
-        job, paths = attempt.job, self._run.paths.job(attempt.name)
-        paths.root.mkdir(parents=True, exist_ok=True)
-        device = slot.devices[0] if slot.devices else None
-        environment = plan_job_environment(self._table, device).apply(
-            {**os.environ, **job.environment}
-        )
-        environment["HLOOP_JOB_ID"] = attempt.name
-        environment[processes.ATTEMPT_VARIABLE] = attempt.token
-        with open(paths.stdout, "xb") as stdout, open(paths.stderr, "xb") as stderr:
-            return processes.spawn(
-                job.argv,
-                cwd=job.cwd,
-                environment=environment,
-                lifeline=self._lifeline,
-                stdout=stdout.fileno(),
-                stderr=stderr.fileno(),
-            )
-
-    def _spawn_rule(self, attempt: Attempt, rule: Message, slot: Slot) -> int:
-        environment = rule_environment(self._table, slot.devices).apply(
-            {**os.environ, **rule["environment"]}
-        )
-        environment[processes.ATTEMPT_VARIABLE] = attempt.token
-        return processes.spawn(
-            rule["argv"], cwd=rule["cwd"], environment=environment, lifeline=self._lifeline
-        )
-
     # Watching and stopping
-
-    def _watch(self, attempt: Attempt) -> None:
-        """Set the attempt's timeout and its watch for stalls, where its budget has them."""
-        assert attempt.job is not None and self._run is not None
-        limit = attempt.job.job.seconds("max_seconds")
-        if limit is not None:
-            failure = Failure("timeout", f"it ran longer than max_seconds = {limit:g}")
-            self._at(
-                attempt.started_ns + round(limit * 1e9),
-                lambda: self._stop(attempt, Status.TIMED_OUT, failure),
-            )
-        patience = attempt.job.job.seconds("stall_seconds")
-        if patience is not None:
-            paths = self._run.paths.job(attempt.name)
-            watched = [paths.stdout, paths.stderr]
-            watched += [Path(output.path) for output in attempt.job.outputs]
-            self._check_stall(attempt, StallWatch(patience, watched))
-
-    def _check_stall(self, attempt: Attempt, watch: StallWatch) -> None:
-        if attempt.phase is not Phase.RUNNING or attempt.cause is not None:
-            return
-        now = time.monotonic_ns()
-        if watch.is_stalled(now, processes.cpu_ticks(self._members(attempt))):
-            failure = Failure(
-                "stalled",
-                f"for stall_seconds = {watch.seconds:g} its logs and outputs did not grow and "
-                "it used no CPU time",
-            )
-            self._stop(attempt, Status.STALLED, failure)
-        else:
-            self._at(now + watch.interval_ns, lambda: self._check_stall(attempt, watch))
 
     def _stop_run(self, reason: str) -> None:
         """Start nothing more, and cancel what runs."""
@@ -384,8 +317,8 @@ class Supervisor:
         failure = Failure("cancelled", f"the run was stopped: {reason}")
         for attempt in list(self._attempts.values()):
             if attempt.phase is Phase.CHECKING:
-                # Not known to the engine as handed over yet, so it was not given back.
-                self._skip(attempt.name, failure.message, handed=True)
+                # The engine skipped it, not knowing that it had been handed over.
+                self._give_back(attempt, failure.message)
             elif attempt.phase is Phase.HASHING:
                 self._finish(attempt, Outcome(Status.CANCELLED, failure))
             elif attempt.phase is Phase.RUNNING:
@@ -396,79 +329,18 @@ class Supervisor:
         if attempt.phase is not Phase.RUNNING or attempt.cause is not None:
             return
         attempt.cause = (status, failure)
-        self._terminate(attempt)
-
-    def _terminate(self, attempt: Attempt) -> None:
-        """TERM now, KILL after the grace period, for the whole tree."""
-        self._ending[attempt.name] = attempt
-        attempt.kill_ns = time.monotonic_ns() + self._grace_ns
-        if self._grace_ns:
-            processes.send(self._members(attempt), signal.SIGTERM)
-        self._scan(attempt)
-
-    def _scan(self, attempt: Attempt) -> None:
-        """Look whether an attempt that was told to end is gone; KILL what is late."""
-        if attempt.name not in self._ending:
-            return
-        assert attempt.kill_ns is not None
-        now = time.monotonic_ns()
-        if now >= attempt.kill_ns:
-            processes.send(self._members(attempt), signal.SIGKILL)
-        if not self._is_gone(attempt):
-            self._at(
-                min(now + SCAN_NS, max(attempt.kill_ns, now + 1_000_000)),
-                lambda: self._scan(attempt),
-            )
-
-    def _members(self, attempt: Attempt) -> list[int]:
-        """Every process of an attempt that can be found, its main process first."""
-        roots = [attempt.pid] if attempt.phase is Phase.RUNNING and attempt.pid else []
-        known = self._by_pid.keys() | {self._hashes.worker_pid}
-        for pid in processes.children(os.getpid()):
-            if pid not in known and self._owns(attempt, pid):
-                roots.append(pid)
-        return processes.with_descendants(roots)
-
-    def _owns(self, attempt: Attempt, orphan: int) -> bool:
-        """Whether an orphan that came to this process was started by this attempt."""
-        if processes.session_of(orphan) == attempt.pid:
-            return True
-        token = processes.attempt_of(orphan)
-        if token is not None:
-            return token == attempt.token
-        # It left the session and cleared its environment: only being alone tells.
-        return not (self._by_pid.keys() - {attempt.pid}) and len(self._ending) <= 1
+        self._trees.terminate(attempt)
 
     # Ending
 
-    def _reap(self) -> None:
-        """Collect every child that ended, jobs and what they left behind alike."""
-        while True:
-            try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            if attempt := self._by_pid.pop(pid, None):
-                attempt.wait_status = status
-                attempt.usage = {
-                    "max_rss_bytes": usage.ru_maxrss * 1024,
-                    "cpu_ns": round((usage.ru_utime + usage.ru_stime) * 1e9),
-                }
-                attempt.phase = Phase.STOPPING
-                if attempt.name not in self._ending and self._members(attempt):
-                    attempt.leftovers = True
-                    self._terminate(attempt)
-                else:
-                    self._ending[attempt.name] = attempt
-        for attempt in list(self._ending.values()):
-            self._is_gone(attempt)
+    def _cpu_ticks(self, attempt: Attempt) -> int:
+        return processes.cpu_ticks(self._trees.members(attempt))
 
-    def _is_gone(self, attempt: Attempt) -> bool:
-        if attempt.phase is not Phase.STOPPING or self._members(attempt):
-            return False
-        self._ending.pop(attempt.name, None)
+    def _own_pids(self) -> set[int]:
+        return set() if self._hashes.worker_pid is None else {self._hashes.worker_pid}
+
+    def _gone(self, attempt: Attempt) -> None:
+        """Every process of an attempt is gone: free its slot, then see what it made."""
         attempt.gone_ns = time.monotonic_ns()
         if attempt.job is not None:
             self._note(
@@ -487,14 +359,13 @@ class Supervisor:
             outcome = Outcome(Status.COMPLETED)
         if outcome is not None:
             self._finish(attempt, outcome)
-            return True
+            return
         assert attempt.job is not None
         attempt.phase = Phase.HASHING
         self._hashes.submit(
             [Wanted(item.path, follow=False) for item in attempt.job.outputs],
             partial(self._outputs_read, attempt),
         )
-        return True
 
     def _outputs_read(self, attempt: Attempt, results: list[Hashed]) -> None:
         if attempt.phase is Phase.ENDED:

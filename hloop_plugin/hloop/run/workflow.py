@@ -16,6 +16,7 @@ from typing import Any
 
 from hloop.errors import HloopError, PlanError, Problem
 from hloop.files import RunPaths
+from hloop.plan.contract import format_problems
 from hloop.plan.lint import lint
 from hloop.plan.order import topological_order
 from hloop.plan.prepare import prepare
@@ -23,6 +24,8 @@ from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run import elsewhere
 from hloop.run.planrun import load_claimed
 from hloop.run.settings import RunSettings
+
+CONFIGURATION = "the workflow's configuration"
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,10 @@ def define(
     Raises:
         HloopError: the configuration, the workload or the plan is not right.
     """
-    source = _source(config)
+    source = _checked_source(config)
     root = Path(os.path.abspath(config.get("repo_root") or default_root))
     run_dir = Path(os.path.abspath(config["run_dir"]))
-    settings = RunSettings().override(config, source="the workflow's configuration")
+    settings = RunSettings().override(config, source=CONFIGURATION)
     if subprocess:
         return WorkflowRun(load_claimed(run_dir, root), settings)
     mimicx_root = config.get("mimicx_root")
@@ -125,25 +128,21 @@ def define(
     return WorkflowRun(render_plan(plan, root, run_dir), settings)
 
 
-def _source(config: Mapping[str, Any]) -> str:
-    """Give the one file that the configuration takes its plan from."""
+def _checked_source(config: Mapping[str, Any]) -> str:
+    """Hold the configuration against its format; give the one file that the plan is made of."""
+    problems = format_problems(dict(config), "config")
     given = [key for key in ("workload", "plan") if config.get(key) is not None]
-    problems = []
     if len(given) != 1:
         found = " and ".join(given) or "neither workload nor plan"
         problems.append(
-            Problem("source", "", f"the configuration names {found}", "one of workload and plan")
-        )
-    if not config.get("run_dir"):
-        problems.append(
             Problem(
-                "run_dir",
-                "run_dir",
-                "the configuration names no run directory",
-                "a folder that is new or empty",
-                "Set it in the configuration file, or with --config run_dir=…",
+                "plan_source",
+                "",
+                f"it names {found}",
+                "one of workload and plan",
+                "See config/README.md for the keys",
             )
         )
     if problems:
-        raise HloopError(problems, file="the workflow's configuration")
+        raise HloopError(problems, file=CONFIGURATION)
     return str(config[given[0]])

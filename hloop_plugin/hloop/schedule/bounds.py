@@ -44,10 +44,10 @@ def lower_bound(
     """Give the lower bound of the makespan. The mode does not matter to it.
 
     Jobs that share ``k`` slots and have ``work`` in all bound the makespan by
-    ``head + ceil(work / k) + tail``, where ``head`` is the shortest chain of work above any
-    of them and ``tail`` the shortest below. Proof: before ``head`` none of them can have
-    started, since the job's whole chain comes first; when only ``tail`` is left none of them
-    can still run, since its chain below must fit after it. All of ``work`` is done in the time
+    ``above + ceil(work / k) + below``, where ``above`` is the shortest chain of work above any
+    of them and ``below`` the shortest below. Proof: in the first ``above`` none of them can
+    run, since its whole chain comes first; in the last ``below`` none of them can run either,
+    since its chain below must fit after it. All of ``work`` is done in the time
     between, at most ``k`` at once.
 
     Args:
@@ -63,15 +63,15 @@ def lower_bound(
             raise ValueError(f"{job_id} lasts {duration} ns; expected 0 or more")
     depends_on = {node.job_id: node.depends_on for node in nodes}
     order = topological_order(depends_on)
-    heads = longest_before(order, depends_on, durations_ns)
-    tails = longest_before(reversed(order), dependants_of(depends_on), durations_ns)
+    before_ns = longest_before(order, depends_on, durations_ns)
+    after_ns = longest_before(reversed(order), dependants_of(depends_on), durations_ns)
 
     def bound(jobs: Sequence[JobNode], slots: int) -> int:
-        head = min(heads[node.job_id] for node in jobs)
-        tail = min(tails[node.job_id] for node in jobs)
-        return head + -(-_work(jobs, durations_ns) // slots) + tail
+        above = min(before_ns[node.job_id] for node in jobs)
+        below = min(after_ns[node.job_id] for node in jobs)
+        return above + -(-_work(jobs, durations_ns) // slots) + below
 
-    path = _critical_path(order, depends_on, heads, tails, durations_ns)
+    path = _critical_path(order, depends_on, before_ns, after_ns, durations_ns)
     path_ns = sum(durations_ns.get(job_id, 0) for job_id in path)
     bounds = {"longest path": path_ns}
     by_class: dict[SlotKind, list[JobNode]] = {}
@@ -109,16 +109,16 @@ def _work(jobs: Sequence[JobNode], durations_ns: Mapping[str, int]) -> int:
 def _critical_path(
     order: Sequence[str],
     depends_on: Mapping[str, Sequence[str]],
-    heads: Mapping[str, int],
-    tails: Mapping[str, int],
+    before_ns: Mapping[str, int],
+    after_ns: Mapping[str, int],
     durations_ns: Mapping[str, int],
 ) -> tuple[str, ...]:
     """Walk up from the end of the longest path, each time to the dependency that decides."""
 
     def end_ns(job_id: str) -> int:
-        return heads[job_id] + durations_ns.get(job_id, 0)
+        return before_ns[job_id] + durations_ns.get(job_id, 0)
 
-    ends = [job_id for job_id in order if tails[job_id] == 0]
+    ends = [job_id for job_id in order if after_ns[job_id] == 0]
     path: list[str] = []
     step = max(ends, key=end_ns, default=None)
     while step is not None:

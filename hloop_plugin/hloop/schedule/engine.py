@@ -144,13 +144,11 @@ class Engine:
                     out += self._added(node)
                 case Stop(reason):
                     out += self._halt(reason)
-        if not self._halted:
-            chosen = self._rules.choose()
-            for instruction in chosen:
-                if isinstance(instruction, Launch):
-                    self._running[instruction.job_id] = self._entries[instruction.job_id]
-            out += chosen
-        return out
+        chosen = self._rules.choose()
+        for instruction in chosen:
+            if isinstance(instruction, Launch):
+                self._running[instruction.job_id] = self._entries[instruction.job_id]
+        return out + chosen
 
     def _entry(self, job_id: str) -> JobEntry:
         try:
@@ -341,8 +339,7 @@ class Engine:
                 ready = entry.handed and not entry.unmet
                 assert ready == (entry.state is JobState.READY)
         self._slots.check([e.slot for e in running if e.state is JobState.RUNNING and e.slot])
-        if not self._halted:
-            self._rules.check([e for e in entries if e.state is JobState.READY])
+        self._rules.check([e for e in entries if e.state is JobState.READY])
 
 
 def _check_plan_node(node: JobNode, devices: frozenset[int], placement: Placement) -> None:

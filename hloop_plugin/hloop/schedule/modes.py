@@ -125,6 +125,7 @@ class HloopRules(ModeRules):
         super().__init__(settings, slots, order)
         self._queues = PlanQueues(settings)
         self._rules = Queue()
+        # The jobs of no plan that need devices; the leader is the first of them.
         self._line = Queue()
         # The devices where something may have become possible since the last choice.
         self._touched: set[int] = set()
@@ -157,9 +158,9 @@ class HloopRules(ModeRules):
 
     def _choose_devices(self) -> Choice:
         launches: Choice = []
-        while head := self._line.first():
-            launches += self._choose_plan(before=head)
-            if len(self.slots.idle) < head.devices_needed:
+        while leader := self._line.first():
+            launches += self._choose_plan(before=leader)
+            if len(self.slots.idle) < leader.devices_needed:
                 break
             launches.append(self.slots.launch(self._line.pop()))
             self._touched.update(self.slots.idle)
@@ -193,11 +194,11 @@ class HloopRules(ModeRules):
         if node.kind is not SlotKind.GPU:
             workers = self.slots.workers[node.kind]
             return f"{workers.in_use} of {workers.limit} {node.kind} workers in use"
-        head = self._line.first()
+        leader = self._line.first()
         if not entry.in_plan:
-            assert head is not None
-            if head is not entry:
-                return f"its turn comes after {head.job_id}"
+            assert leader is not None
+            if leader is not entry:
+                return f"its turn comes after {leader.job_id}"
             verb = "is" if len(idle) == 1 else "are"
             return f"needs {_devices(entry.devices_needed)}, and {len(idle)} {verb} free"
         if not self._queues.shared and node.device in self.slots.users:
@@ -205,13 +206,13 @@ class HloopRules(ModeRules):
         if not idle:
             total = len(self.slots.devices)
             return f"{total} of {_devices(total)} in use"
-        assert head is not None
+        assert leader is not None
         what = "free devices are" if self._queues.shared else f"device {node.device} is"
-        return f"{what} kept for {head.job_id}, which needs {_devices(head.devices_needed)}"
+        return f"{what} kept for {leader.job_id}, which needs {_devices(leader.devices_needed)}"
 
     def check(self, ready: Sequence[JobEntry]) -> None:
-        head = self._line.first()
-        assert head is None or len(self.slots.idle) < head.devices_needed
+        leader = self._line.first()
+        assert leader is None or len(self.slots.idle) < leader.devices_needed
         assert self._rules.first() is None
         for kind, queue in self._queues.workers.items():
             assert not self.slots.workers[kind].free or queue.first() is None
@@ -219,7 +220,7 @@ class HloopRules(ModeRules):
             shared = self._queues.shared
             queue = self._queues.any_device if shared else self._queues.devices[device]
             first = queue.first()
-            assert first is None or (head and head.arrival < first.arrival)
+            assert first is None or (leader and leader.arrival < first.arrival)
 
 
 class BulkSyncRules(ModeRules):
@@ -273,7 +274,7 @@ class BulkSyncRules(ModeRules):
             self._wave = []
         while self._rules.first():
             launches.append(self.slots.launch(self._rules.pop()))
-        while (head := self._line.first()) and len(self.slots.idle) >= head.devices_needed:
+        while (leader := self._line.first()) and len(self.slots.idle) >= leader.devices_needed:
             launches.append(self.slots.launch(self._line.pop()))
         if not launches:
             return []

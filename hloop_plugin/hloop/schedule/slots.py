@@ -47,7 +47,9 @@ class JobEntry:
     Attributes:
         node: the job as it was given.
         place: where it stands in plan order; jobs of no plan come after, as they arrive.
-        rank: its place in the order of the mode; the smallest starts first.
+        in_plan: whether the plan holds it.
+        rank: its place in the order of the mode, smallest first; jobs of no plan count apart, as
+            they arrive.
         unmet: how many of its dependencies have not completed yet.
         dependants: the jobs that depend on it directly.
         handed: Snakemake has handed it over.

@@ -1,0 +1,65 @@
+"""Starting an attempt's process: its environment, its device and where it writes."""
+
+from __future__ import annotations
+
+import os
+
+from hloop.devices.environment import plan_job_environment, rule_environment
+from hloop.devices.resolve import DeviceTable
+from hloop.run import processes
+from hloop.run.attempt import Attempt
+from hloop.run.channel import Message
+from hloop.run.planrun import PlanRun
+from hloop.schedule.events import Slot
+
+
+class Launcher:
+    """Starts the jobs of one run. They die with the process that holds this."""
+
+    def __init__(self, table: DeviceTable, run: PlanRun | None):
+        self._table = table
+        self._run = run
+        self._lifeline = processes.Lifeline()
+
+    def plan_job(self, attempt: Attempt, slot: Slot) -> int:
+        """Start a job of the plan; its output goes to its own files. Gives the pid.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        assert self._run is not None and attempt.job is not None
+        job, paths = attempt.job, self._run.paths.job(attempt.name)
+        paths.root.mkdir(parents=True, exist_ok=True)
+        device = slot.devices[0] if slot.devices else None
+        environment = plan_job_environment(self._table, device).apply(
+            {**os.environ, **job.environment}
+        )
+        environment["HLOOP_JOB_ID"] = attempt.name
+        environment[processes.ATTEMPT_VARIABLE] = attempt.token
+        with open(paths.stdout, "xb") as stdout, open(paths.stderr, "xb") as stderr:
+            return processes.spawn(
+                job.argv,
+                cwd=job.cwd,
+                environment=environment,
+                lifeline=self._lifeline,
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
+            )
+
+    def rule_job(self, attempt: Attempt, rule: Message, slot: Slot) -> int:
+        """Start a job of no plan; it writes where Snakemake does. Gives the pid.
+
+        Args:
+            rule: ``argv``, ``cwd``, and ``environment``, which is what differs from this
+                process's own.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        environment = rule_environment(self._table, slot.devices).apply(
+            {**os.environ, **rule["environment"]}
+        )
+        environment[processes.ATTEMPT_VARIABLE] = attempt.token
+        return processes.spawn(
+            rule["argv"], cwd=rule["cwd"], environment=environment, lifeline=self._lifeline
+        )

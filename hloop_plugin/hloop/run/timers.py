@@ -1,0 +1,31 @@
+"""Things to do later, for a loop that sleeps until the first of them is due."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+
+
+class Timers:
+    """Actions by the moment of the monotonic clock at which they are due, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = itertools.count()
+
+    def at(self, due_ns: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._heap, (due_ns, next(self._sequence), action))
+
+    def patience(self) -> float | None:
+        """Seconds until the first action is due; None if there is none."""
+        if not self._heap:
+            return None
+        return max(0.0, (self._heap[0][0] - time.monotonic_ns()) / 1e9)
+
+    def run_due(self) -> None:
+        """Do what is due by now."""
+        now = time.monotonic_ns()
+        while self._heap and self._heap[0][0] <= now:
+            heapq.heappop(self._heap)[2]()

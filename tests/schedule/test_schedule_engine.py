@@ -192,6 +192,15 @@ def test_a_plan_job_that_came_before_a_big_request_goes_first() -> None:
     assert started(engine.handle(SlotFreed("a"))) == ["b"]
 
 
+def test_a_kept_device_that_was_not_needed_is_used_again() -> None:
+    settings = EngineSettings(devices=(0, 1, 2, 3))
+    engine = Engine(settings, [gpu("a", 3), gpu("b", 2), gpu("c", 3)])
+    engine.handle(asks_for("first", 2), *ready("a", "b"))
+    engine.handle(asks_for("pair", 2))
+    engine.handle(JobReady("c"), SlotFreed("a"))
+    assert started(engine.handle(SlotFreed("first"))) == ["pair", "c"]
+
+
 def test_devices_kept_for_a_request_that_is_withdrawn_are_used_again() -> None:
     settings = EngineSettings(devices=(0, 1), keep_going=True)
     engine = Engine(settings, [gpu("a", 0), gpu("b", 1)])

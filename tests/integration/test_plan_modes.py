@@ -208,3 +208,13 @@ def test_a_missing_device_stops_snakemake_before_the_first_job(diamond):
     assert result.returncode == 1
     assert "needs device 1, but 1 device is visible" in result.stdout
     assert not (diamond.root / "run").exists()
+
+
+def test_of_jobs_that_are_ready_together_the_longest_path_starts_first(workspace, make_job):
+    seconds = {"short": 1, "longest": 3, "middle": 2}
+    workspace.plan(
+        *(make_job(n, "true", "gpu", budget={"expected_seconds": s}) for n, s in seconds.items())
+    )
+    workspace.hloop_run()
+    jobs = sorted(workspace.report()["jobs"], key=lambda job: job["start_offset_ns"])
+    assert [job["job_id"] for job in jobs] == ["longest", "middle", "short"]

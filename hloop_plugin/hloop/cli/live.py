@@ -117,7 +117,7 @@ def _lanes(progress: Progress) -> Any:
 
     now = time.monotonic()
     table = Table.grid(padding=(0, 2))
-    for slot, entry in sorted(progress.lanes.items()):
+    for slot, entry in sorted(progress.lanes.items(), key=lambda lane: _place(lane[0])):
         if entry is None:
             table.add_row(Text(slot, "bold"), Text("idle", "dim"), "")
         else:
@@ -134,3 +134,9 @@ def _lanes(progress: Progress) -> Any:
         Text(elapsed, "cyan"),
     )
     return Group(table, foot)
+
+
+def _place(slot: str) -> tuple[bool, str, int]:
+    """Devices first, and each class by number."""
+    kind, _, index = slot.partition(" ")
+    return (kind != "device", kind, int(index) if index.isdigit() else 0)

@@ -106,7 +106,11 @@ class Attempt:
     def signal_name(self) -> str | None:
         if self.pid is None or not os.WIFSIGNALED(self.wait_status):
             return None
-        return signal.Signals(os.WTERMSIG(self.wait_status)).name
+        number = os.WTERMSIG(self.wait_status)
+        try:
+            return signal.Signals(number).name
+        except ValueError:  # Of the real-time signals only the first and the last have a name.
+            return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,8 @@ def check_artifacts(
 def tail(path: Path) -> str:
     """Give the last lines of a log, at most 20 and 4 KiB."""
     try:
-        with path.open("rb") as file:
+        # Without O_NONBLOCK, a FIFO that a job put in its log's place would hold up the run.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - TAIL_BYTES))
             text = file.read().decode(errors="replace")

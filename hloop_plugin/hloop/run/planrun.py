@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,14 @@ class PlanRun:
             if event["event"] == "job_ended" and event["status"] == Status.COMPLETED
         )
         return run
+
+    def place(self, name: str) -> int:
+        """Where a job stands in the plan."""
+        return self._places[name]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {job.job_id: place for place, job in enumerate(self.rendered.plan.jobs)}
 
     @staticmethod
     def now() -> str:

@@ -80,6 +80,7 @@ class Supervisor:
         self._unfinished = 0
         self._rules: dict[str, Message] = {}
         self._skipped: set[str] = set()
+        self._events: list[Event] = []
         self._instructions: deque[Instruction] = deque()
         self._timers = Timers()
         self._watchdog = Watchdog(self._timers, self._cpu_ticks, self._stop)
@@ -188,9 +189,9 @@ class Supervisor:
         self._instructions.extend(self._engine.start())
 
     def _do_ready(self, jobs: list[str]) -> None:
-        """Jobs of the plan whose inputs exist."""
+        """Jobs of the plan whose inputs exist, in no order that means anything."""
         assert self._run is not None
-        for name in jobs:
+        for name in sorted(jobs, key=self._run.place):
             job = self._run.rendered.jobs[name]
             attempt = self._attempts[name] = Attempt(name, job, uuid.uuid4().hex)
             self._unfinished += 1
@@ -239,11 +240,17 @@ class Supervisor:
     # The engine
 
     def _tell(self, event: Event) -> None:
-        self._instructions.extend(self._engine.handle(event))
+        """Note an event for the engine. What came together is told together, so that of the
+        jobs that became ready at once the longest path starts first."""
+        self._events.append(event)
 
     def _work_off(self) -> None:
-        """Carry out what the engine asked for; carrying out may make it ask for more."""
-        while self._instructions:
+        """Carry out what the engine asks for; carrying out may make for new events."""
+        while self._events or self._instructions:
+            if not self._instructions:
+                events, self._events = self._events, []
+                self._instructions.extend(self._engine.handle(*events))
+                continue
             match self._instructions.popleft():
                 case Launch(job_id, slot):
                     self._launch(self._attempts[job_id], slot)

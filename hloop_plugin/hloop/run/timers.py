@@ -8,6 +8,10 @@ import time
 from collections.abc import Callable
 
 
+# The longest that epoll can be told to wait is 24 days.
+MAX_PATIENCE = 3600.0
+
+
 class Timers:
     """Actions by the moment of the monotonic clock at which they are due, in nanoseconds."""
 
@@ -19,10 +23,10 @@ class Timers:
         heapq.heappush(self._heap, (due_ns, next(self._sequence), action))
 
     def patience(self) -> float | None:
-        """Seconds until the first action is due; None if there is none."""
+        """Seconds to sleep, at most until the first action is due; None if there is none."""
         if not self._heap:
             return None
-        return max(0.0, (self._heap[0][0] - time.monotonic_ns()) / 1e9)
+        return min(max(0.0, (self._heap[0][0] - time.monotonic_ns()) / 1e9), MAX_PATIENCE)
 
     def run_due(self) -> None:
         """Do what is due by now."""

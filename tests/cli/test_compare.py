@@ -41,7 +41,7 @@ def test_runs_that_do_not_agree_exit_1(pair: Pair) -> None:
 
 def test_what_cannot_be_answered_is_an_error_that_exits_2(pair: Pair) -> None:
     with pytest.raises(ReportError) as raised:
-        compare_module.command(pair[0].paths.root, pair[0].paths.root, json=False)
+        compare_module.command(pair[0].paths.root, pair[0].paths.root, as_json=False)
     assert raised.value.exit_code == 2
 
 
@@ -99,5 +99,5 @@ def test_a_terminal_gets_a_table(pair: Pair, monkeypatch: pytest.MonkeyPatch) ->
     terminal = Terminal()
     monkeypatch.setattr("sys.stdout", terminal)
     with pytest.raises(typer.Exit):
-        compare_module.command(pair[0].paths.root, pair[1].paths.root, json=False)
+        compare_module.command(pair[0].paths.root, pair[1].paths.root, as_json=False)
     assert "what was found" in terminal.getvalue()

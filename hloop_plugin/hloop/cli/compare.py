@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from hloop.cli.options import JsonOption
 from hloop.cli.output import print_json
-from hloop.report.compare import compare
 
 
 def command(
-    baseline: Path = typer.Option(..., help="The run directory or report to measure against."),
-    candidate: Path = typer.Option(..., help="The run directory or report to be measured."),
-    json: bool = typer.Option(False, "--json", help="Print the whole comparison as JSON."),
+    baseline: Annotated[
+        Path,
+        typer.Option(metavar="RUN", help="The run to measure against: its folder or its report."),
+    ],
+    candidate: Annotated[
+        Path, typer.Option(metavar="RUN", help="The run that is measured: its folder or report.")
+    ],
+    as_json: JsonOption = False,
 ) -> None:
     """Compare two runs: did they do the same, with the same results?
 
-    Exits 0 if every check passes, 1 if one does not, 2 if there is no answer.
+    Exit 0: every check passes. 1: one does not. 2: there is no answer.
     """
+    from hloop.report.compare import compare
+
     parity = compare(baseline, candidate)
-    if json:
+    if as_json:
         print_json(parity)
     else:
         _print(parity)

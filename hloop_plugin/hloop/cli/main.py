@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 
 import typer
 
@@ -12,17 +14,22 @@ from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
 from hloop.cli.run import command as run
-from hloop.errors import HloopError
+from hloop.errors import HloopError, Problem
 
 app = typer.Typer(
     name="hloop",
     help="Run a fixed plan of cpu, gpu and io jobs on one machine with several GPUs.",
     epilog="Exit codes: 0 yes, 1 no (a job failed, runs differ), 2 could not answer.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain help: `[default: …]` is no markup, and rich need not be imported.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class UsageError(HloopError):
+    """A command line that is none of ours."""
 
 
 def _version(value: bool) -> None:
@@ -31,13 +38,16 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
 
 
 app.command("plan")(plan)
@@ -47,13 +57,37 @@ app.command("compare")(compare)
 
 
 def main() -> None:
-    """Run the command line. Errors that a user can mend are printed without a traceback."""
+    """Run the command line and exit. Errors that a user can mend come without a traceback."""
     try:
-        app()
-    except HloopError as error:
-        print_error(error, as_json="--json" in sys.argv)
-        sys.exit(error.exit_code)
+        code = _run(as_json="--json" in sys.argv)
+        sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output went away, as in `hloop plan … | head`.
-        sys.stderr.close()
-        sys.exit(0)
+        # Nobody reads on, as in `hloop plan … | head`. Python would say so again at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 2
+    sys.exit(code)
+
+
+def _run(*, as_json: bool) -> int:
+    """Run the command line and give its exit code."""
+    try:
+        return app(standalone_mode=False) or 0
+    except HloopError as error:
+        print_error(error, as_json=as_json)
+        return error.exit_code
+    except typer.TyperException as error:
+        print_error(_usage_error(error), as_json=as_json)
+    except SystemExit:
+        # So typer ends where nobody reads on; its 1 would be an answer.
+        raise BrokenPipeError from None
+    except Exception as error:
+        traceback.print_exc()
+        print_error(HloopError(f"a bug in hloop: {error!r}"), as_json=as_json)
+    return 2
+
+
+def _usage_error(error: typer.TyperException) -> UsageError:
+    context = getattr(error, "ctx", None)
+    command = "hloop" if context is None else context.command_path
+    found = error.format_message().rstrip(".")
+    return UsageError(Problem("usage", "", found, action=f"See {command} --help"))

@@ -9,7 +9,13 @@ import typer
 
 from hloop.schedule.events import Mode, Placement
 
-ModeOption = Annotated[Mode | None, typer.Option(help="How jobs are started. [default: hloop]")]
+ModeOption = Annotated[
+    Mode | None,
+    typer.Option(
+        help="When jobs start: one at a time; each as soon as it is ready and its slot is free; "
+        "or in waves with a barrier between them. [default: hloop]"
+    ),
+]
 PlacementOption = Annotated[
     Placement | None,
     typer.Option(
@@ -19,17 +25,20 @@ PlacementOption = Annotated[
 ]
 CpuWorkersOption = Annotated[
     int | None,
-    typer.Option(min=1, help="cpu jobs that run at once. [default: the plan's limit]"),
+    typer.Option(metavar="N", min=1, help="cpu jobs that run at once. [default: as in the plan]"),
 ]
 IoWorkersOption = Annotated[
     int | None,
-    typer.Option(min=1, help="io jobs that run at once. [default: the plan's limit]"),
+    typer.Option(metavar="N", min=1, help="io jobs that run at once. [default: as in the plan]"),
 ]
 RepoRootOption = Annotated[
     Path | None,
-    typer.Option(help="The folder that {repo_root} stands for. [default: the current folder]"),
+    typer.Option(
+        metavar="FOLDER",
+        help="The folder that {repo_root} stands for. [default: the current folder]",
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 
 def repo_root_or_here(repo_root: Path | None) -> Path:

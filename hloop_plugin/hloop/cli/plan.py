@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import textwrap
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,20 +22,31 @@ from hloop.cli.options import (
 )
 from hloop.cli.output import print_json
 
+if TYPE_CHECKING:
+    from hloop.devices.resolve import DeviceTable
+    from hloop.plan.render import RenderedJob, RenderedPlan
+    from hloop.run.settings import RunSettings
+    from hloop.schedule.events import Slot
+
+WIDTH = 99
+
 
 def command(
-    plan: Annotated[Path, typer.Argument(help="The plan, YAML or JSON.")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, YAML or JSON.")],
     mode: ModeOption = None,
     repo_root: RepoRootOption = None,
     run_dir: Annotated[
         Path | None,
-        typer.Option(help="The folder that {run_dir} stands for. [default: ./run]"),
+        typer.Option(
+            metavar="FOLDER", help="The folder that {run_dir} stands for. [default: ./run]"
+        ),
     ] = None,
     devices: Annotated[
         str | None,
         typer.Option(
-            help="How many devices, or auto, simulated:N, or entries as in "
-            "CUDA_VISIBLE_DEVICES. [default: as many as the plan pins]"
+            metavar="DEVICES",
+            help="How many devices; or auto, simulated:N, or entries as in "
+            "CUDA_VISIBLE_DEVICES, as for hloop run. [default: as many as the plan pins]",
         ),
     ] = None,
     placement: PlacementOption = None,
@@ -42,7 +54,10 @@ def command(
     io_workers: IoWorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a plan and show what a run of it would do. Runs and writes nothing."""
+    """Check a plan and show what a run of it would do. Runs and writes nothing.
+
+    Exit 0: the plan is right. 2: it is not, or the devices are not there.
+    """
     from hloop.plan.external import check_external_inputs
     from hloop.plan.load import load_checked
     from hloop.run.settings import RunSettings
@@ -55,27 +70,29 @@ def command(
         devices = f"simulated:{max(pins) + 1}" if pins else "auto"
     elif re.fullmatch("[1-9][0-9]*", devices):
         devices = f"simulated:{devices}"
-    settings = RunSettings().override(
-        {
-            "mode": mode,
-            "devices": devices,
-            "placement": placement,
-            "cpu_workers": cpu_workers,
-            "io_workers": io_workers,
-        },
-        source="the options",
-    )
+    given = {
+        "mode": mode,
+        "devices": devices,
+        "placement": placement,
+        "cpu_workers": cpu_workers,
+        "io_workers": io_workers,
+    }
+    settings = RunSettings().override(given, source="the options")
     table = settings.resolve(rendered.plan, os.environ)
     preview = _preview(rendered, settings, table)
-    preview["input_problems"] = [problem.to_dict() for problem in check_external_inputs(rendered)]
+    problems = check_external_inputs(rendered)
     if as_json:
-        print_json(preview)
+        print_json(preview | {"input_problems": [problem.to_dict() for problem in problems]})
     else:
         _print(preview)
+        if problems:
+            print("\nbefore a run can begin")
+            for problem in problems:
+                print(f"  {problem}")
 
 
-def _preview(rendered: Any, settings: Any, table: Any) -> dict[str, Any]:
-    """Give everything that the command prints."""
+def _preview(rendered: RenderedPlan, settings: RunSettings, table: DeviceTable) -> dict[str, Any]:
+    """Give everything that the command prints, but for the inputs that are not there."""
     from hloop.plan import identity
     from hloop.schedule.bounds import lower_bound
     from hloop.schedule.nodes import plan_nodes
@@ -92,7 +109,7 @@ def _preview(rendered: Any, settings: Any, table: Any) -> dict[str, Any]:
     classes: dict[str, list[str]] = {}
     for job in plan.jobs:
         classes.setdefault(job.resource.value, []).append(job.job_id)
-    preview: dict[str, Any] = {
+    return {
         "plan_id": plan.plan_id,
         "plan_semantic_hash": identity.plan_semantic_hash(plan),
         "experiment_digest": identity.experiment_digest(plan),
@@ -113,63 +130,92 @@ def _preview(rendered: Any, settings: Any, table: Any) -> dict[str, Any]:
             for job_id in simulation.starts
         ],
     }
-    return preview
 
 
-def _launch(entry: Any, slot: Any, table: Any) -> dict[str, Any]:
-    """Give what one job would be started with."""
+def _launch(entry: RenderedJob, slot: Slot, table: DeviceTable) -> dict[str, Any]:
+    """Give what one job would be started with; the environment as it differs from ours."""
     from hloop.devices.environment import plan_job_environment
 
     device = slot.devices[0] if slot.devices else None
     change = plan_job_environment(table, device)
     return {
         "job_id": entry.job.job_id,
+        "slot": slot.name,
+        "device": device,
         "argv": list(entry.argv),
         "cwd": entry.cwd,
-        "environment": {**entry.environment, **change.set},
-        "unset": list(change.unset),
-        "device": device,
-        "slot": slot.name,
+        "environment": {**entry.environment, **change.set, "HLOOP_JOB_ID": entry.job.job_id},
+        "unset": [name for name in change.unset if name in os.environ],
     }
 
 
 def _print(preview: dict[str, Any]) -> None:
-    devices = preview["devices"]
-    simulated = " simulated" if any(device["simulated"] for device in devices) else ""
-    limits = preview["limits"]
-    count = len(preview["launches"])
-    print(
-        f"plan {preview['plan_id']}: {count} jobs, mode {preview['mode']}, "
-        f"{len(devices)}{simulated} device(s), {limits['cpu']} cpu and {limits['io']} io workers"
-    )
+    launches = preview["launches"]
+    print(f"plan {preview['plan_id']}: {len(launches)} jobs")
     for name in ("plan_semantic_hash", "experiment_digest", "placement_digest"):
-        print(f"  {name:<19} {preview[name]}")
+        print(f"  {name:<18}  {preview[name]}")
+
+    print("\na run would have")
+    for name, value in _means(preview):
+        print(f"  {name:<9}  {value}")
+
     print("\njobs by class")
     for name, jobs in preview["jobs_by_class"].items():
-        print(f"  {name}  {len(jobs):>4}  {', '.join(jobs)}")
+        _print_list(f"  {name:<3}  {len(jobs):>4}  ", jobs)
+
     if preview["waves"]:
         print("\nwaves")
-        for index, wave in enumerate(preview["waves"], start=1):
-            print(f"  {index:>4}  {', '.join(wave)}")
+        for number, wave in enumerate(preview["waves"], start=1):
+            _print_list(f"  {number:>4}  ", wave)
     else:
-        print(f"\norder of starts\n  {', '.join(preview['order'])}")
-    unknown = preview["jobs_without_duration"]
-    if preview["lower_bound_seconds"] is not None:
-        print(
-            f"\nlower bound: {preview['lower_bound_seconds']:.3f} s, limited by "
-            f"{preview['lower_bound_limited_by']}"
-        )
-    if unknown:
-        print(
-            f"\n{len(unknown)} job(s) have no budget.expected_seconds: the order takes them as "
-            "equally long, the bound as nothing"
-        )
-    print("\nlaunches")
-    for launch in preview["launches"]:
-        print(f"  {launch['job_id']} on {launch['slot']}")
-        print(f"    {shlex.join(launch['argv'])}")
-        print(f"    in {launch['cwd']}")
+        print("\norder of starts")
+        for number, launch in enumerate(launches, start=1):
+            print(f"  {number:>4}  {launch['job_id']} on {launch['slot']}")
+    print(f"\n{_bound(preview)}")
+
+    print("\nwhat would be launched, and where")
+    for launch in launches:
+        print(f"  {launch['job_id']} on {launch['slot']}, in {launch['cwd']}")
+        for name in launch["unset"]:
+            print(f"    without {name}")
         for name, value in launch["environment"].items():
-            print(f"    {name}={value}")
-    for problem in preview["input_problems"]:
-        print(f"warning: {problem['where']}: {problem['found']}. {problem['action']}")
+            print(f"    {name}={shlex.quote(value)}")
+        print(f"    {shlex.join(launch['argv'])}")
+
+
+def _means(preview: dict[str, Any]) -> list[tuple[str, str]]:
+    devices = preview["devices"]
+    simulated = " simulated" if any(device["simulated"] for device in devices) else ""
+    return [
+        ("mode", preview["mode"]),
+        ("placement", preview["placement"]),
+        ("devices", f"{len(devices)}{simulated}: {preview['devices_source']}"),
+        ("workers", "{cpu} cpu, {io} io".format_map(preview["limits"])),
+    ]
+
+
+def _bound(preview: dict[str, Any]) -> str:
+    """Say how long a run lasts at least, and how far that is known."""
+    if preview["lower_bound_seconds"] is None:
+        return "lower bound: not known: no job has a budget.expected_seconds"
+    text = (
+        f"lower bound: {preview['lower_bound_seconds']:.3f} s, set by "
+        f"{preview['lower_bound_limited_by']}"
+    )
+    if unknown := len(preview["jobs_without_duration"]):
+        text += (
+            f"; {unknown} of {len(preview['order'])} jobs counted as 0 s, "
+            "for want of a budget.expected_seconds"
+        )
+    return text
+
+
+def _print_list(head: str, names: list[str]) -> None:
+    """Print names behind a head, broken between names and never within one."""
+    lines = textwrap.wrap(
+        ", ".join(names),
+        width=WIDTH - len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    print(head + f"\n{' ' * len(head)}".join(lines))

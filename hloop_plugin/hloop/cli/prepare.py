@@ -15,16 +15,27 @@ from hloop.cli.output import print_json
 
 def command(
     config: Annotated[
-        Path, typer.Option(help="A workload, or a native benchmark configuration of MimicX.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="A workload, or a native benchmark configuration of MimicX."
+        ),
     ],
-    run_dir: Annotated[Path, typer.Option(help="The folder that the plan is written into.")],
+    run_dir: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="The folder that the plan is written into.")
+    ],
     mimicx_root: Annotated[
-        Path | None, typer.Option(help="The MimicX checkout, where the configuration needs one.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The MimicX checkout, where the configuration needs one."
+        ),
     ] = None,
     repo_root: RepoRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the plan of a configuration: RUN_DIR/materialized_plan.json. Runs nothing."""
+    """Make a plan of a configuration. Runs nothing.
+
+    Writes RUN_DIR/materialized_plan.json, which `hloop plan` shows and `hloop run` runs.
+    """
     from hloop.errors import WorkloadError
     from hloop.plan.identity import plan_semantic_hash
     from hloop.plan.lint import lint

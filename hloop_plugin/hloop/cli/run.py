@@ -33,16 +33,19 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def command(
-    plan: Annotated[Path, typer.Option(help="The plan, YAML or JSON.")],
+    plan: Annotated[Path, typer.Option(metavar="FILE", help="The plan, YAML or JSON.")],
     run_dir: Annotated[
-        Path, typer.Option(help="The folder for this run; it must be absent or empty.")
+        Path,
+        typer.Option(metavar="FOLDER", help="The folder for this run; it must be new or empty."),
     ],
     mode: ModeOption = None,
     repo_root: RepoRootOption = None,
     devices: Annotated[
         str | None,
         typer.Option(
-            help="auto, simulated:N, or entries as in CUDA_VISIBLE_DEVICES. [default: auto]"
+            metavar="DEVICES",
+            help="auto (what CUDA_VISIBLE_DEVICES and NVML show), simulated:N, or entries as in "
+            "CUDA_VISIBLE_DEVICES. [default: auto]",
         ),
     ] = None,
     placement: PlacementOption = None,
@@ -50,7 +53,11 @@ def command(
     io_workers: IoWorkersOption = None,
     grace_seconds: Annotated[
         int | None,
-        typer.Option(min=0, help="Seconds between TERM and KILL. [default: 10]"),
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="How long a job that is stopped has between TERM and KILL. [default: 10]",
+        ),
     ] = None,
     keep_going: Annotated[
         bool,
@@ -60,7 +67,7 @@ def command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a plan into a new run directory and write its report.
+    """Run a plan into a new run directory. Its report is RUN_DIR/hloop_run.json.
 
     Exit 0: every job completed. 1: one did not. 2: the run could not begin.
     """

@@ -1,8 +1,9 @@
 """What one job costs: pairs of no-op jobs (gpu, then cpu), CPU seconds of everything.
 
-Two questions. The same Snakefile under hloop and under Snakemake's own local executor; and a
-plan of few and of many jobs, where the cost per job should stay the same. The cost of a start
-(the same run with one pair) is taken off, since it is no cost of a job.
+Two questions. The same Snakefile under hloop and under Snakemake's own local executor, each
+told in its own way that there are two devices; and a plan of few and of many jobs, where the
+cost per job should stay the same. The cost of a start (the same run with one pair) is taken
+off, since it is no cost of a job.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ rule on_cpu:
 """
 
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "--cores", "2", "--scheduler", "greedy")
-LIMITS = ("--max-jobs-per-timespan", "100000/1s", "--resources", "gpu=2", "--quiet", "rules")
+LIMITS = ("--max-jobs-per-timespan", "100000/1s", "--quiet", "rules")
 EXECUTORS = {
     "hloop": ("--executor", "hloop", "--hloop-devices", "simulated:2"),
-    "local": ("--executor", "local"),
+    "local": ("--executor", "local", "--resources", "gpu=2"),
 }
 
 

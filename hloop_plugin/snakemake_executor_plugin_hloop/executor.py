@@ -77,10 +77,16 @@ class Executor(RealExecutor):
 
     def handle_job_error(self, job: Any) -> None:
         # Called also where Snakemake itself finds fault with what a job made.
+        if self._client is None:
+            return
         name = self._name(job)
-        if name in self._completed and self._client is not None:
+        if name in self._completed:
             self._completed.discard(name)
             self._client.send({"do": "rejected", "job": name})
+        if self._plan_job(job) is None and not _will_be_retried(job):
+            if lost := self._plan_jobs_below(job):
+                reason = f"depends on {name}, which failed"
+                self._client.send({"do": "lost", "jobs": lost, "reason": reason})
 
     def shutdown(self) -> None:
         if self._client is None or self._ended:
@@ -161,6 +167,8 @@ class Executor(RealExecutor):
             if not job.is_group() and (name := self._plan_job(job)) is not None
         ]
         plan = run.rendered.plan if run is not None and wanted else None
+        if plan is not None:
+            self._refuse_limits()
         self._table = settings.resolve(plan, os.environ)
         keep_going = self.workflow.execution_settings.keep_going
         engine = settings.engine(plan, self._table, keep_going=keep_going)
@@ -186,6 +194,33 @@ class Executor(RealExecutor):
             "wanted": wanted,
         }
 
+    def _refuse_limits(self) -> None:
+        """Demand that Snakemake hands over every ready job of a plan.
+
+        A mode that waits for the plan's next job would wait for ever for one that Snakemake
+        holds back.
+
+        Raises:
+            HloopError: ``--resources`` limits a resource class.
+        """
+        from hloop.errors import HloopError, Problem
+        from hloop.plan.model import ResourceClass
+
+        limits = self.workflow.global_resources
+        given = [
+            c.value for c in ResourceClass if (r := limits.get(c.value)) and r.value is not None
+        ]
+        if given:
+            raise HloopError(
+                Problem(
+                    "limited_resource",
+                    "--resources",
+                    f"it limits {', '.join(given)}",
+                    "no limit on what a plan's jobs need: hloop gives out devices and workers",
+                    "Leave it out; use --hloop-devices, --hloop-cpu-workers, --hloop-io-workers",
+                )
+            )
+
     @property
     def _workflow_run(self) -> WorkflowRun | None:
         """The plan that workflow/rules/common.smk compiled into rules, if there is one."""
@@ -198,6 +233,12 @@ class Executor(RealExecutor):
             return None
         name: str | None = job.params.get("hloop_job")
         return name
+
+    def _plan_jobs_below(self, job: Any) -> list[str]:
+        """The plan's jobs that need what this job would have made, directly or not."""
+        jobs = list(job) if job.is_group() else [job]
+        below = (self._plan_job(other) for other in self.dag.bfs(self.dag.depending, *jobs))
+        return [name for name in below if name is not None]
 
     def _name(self, job: Any) -> str:
         """A name that is unique in this run; ids of plan jobs hold no blanks."""
@@ -243,7 +284,7 @@ class Executor(RealExecutor):
             "cwd": os.getcwd(),
             "environment": environment,
             "gpu": count,
-            "retry": job.restart_times > job.attempt - 1,
+            "retry": _will_be_retried(job),
         }
 
     def _is_native(self, job: Any) -> bool:
@@ -379,6 +420,11 @@ class Executor(RealExecutor):
                 f"hloop: run {goodbye['status']} ({counts}) in "
                 f"{goodbye['elapsed_seconds']:.1f} s. Report: {goodbye['report']}"
             )
+
+
+def _will_be_retried(job: Any) -> bool:
+    """Whether Snakemake starts a job again if this attempt fails."""
+    return bool(job.restart_times > job.attempt - 1)
 
 
 def _import_pandas() -> None:

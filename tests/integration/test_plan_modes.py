@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from hloop.files import data_dir
 from hloop.plan.load import load_plan
 from hloop.plan.order import topological_order
 
@@ -218,3 +219,32 @@ def test_of_jobs_that_are_ready_together_the_longest_path_starts_first(workspace
     workspace.hloop_run()
     jobs = sorted(workspace.report()["jobs"], key=lambda job: job["start_offset_ns"])
     assert [job["job_id"] for job in jobs] == ["longest", "middle", "short"]
+
+
+def test_a_limit_that_would_hold_back_a_wave_is_refused(diamond):
+    argv = diamond.snakemake_argv("--hloop-mode", "bulk-sync", "--resources", "gpu=1")
+    result = diamond.run(*argv)
+    assert result.returncode == 1
+    assert "--resources: it limits gpu" in result.stdout
+    assert not (diamond.root / "run").exists()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_failed_rule_outside_the_plan_ends_what_waits_for_it(workspace, make_job, mode):
+    sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    made = {"role": "i", "path": "{repo_root}/made", "sha256": sha256}
+    workspace.plan(make_job("needs", inputs=[made]), make_job("own"), make_job("zzz"))
+    snakefile = data_dir("workflow") / "Snakefile"
+    workspace.write(
+        "Snakefile",
+        f"include: {str(snakefile)!r}\n"
+        "rule make:\n    output: hloop_run.rendered.repo_root / 'made'\n"
+        "    shell: 'sleep 1; exit 1'\n",
+    )
+    argv = workspace.snakemake_argv("--keep-going", "--hloop-mode", mode)
+    argv[argv.index(snakefile)] = "Snakefile"
+    argv.insert(1, "all")
+    result = workspace.run(*argv)
+    assert result.returncode == 1, result.stdout
+    statuses = {job_id: job["status"] for job_id, job in workspace.jobs().items()}
+    assert statuses == {"needs": "skipped", "own": "completed", "zzz": "completed"}

@@ -187,6 +187,8 @@ class Supervisor:
         )
         self._engine = Engine(settings, nodes, wanted)
         self._instructions.extend(self._engine.start())
+        if self._stopping is not None:
+            self._halt(self._stopping)
 
     def _do_ready(self, jobs: list[str]) -> None:
         """Jobs of the plan whose inputs exist, in no order that means anything."""
@@ -225,9 +227,18 @@ class Supervisor:
 
     def _do_rejected(self, job: str) -> None:
         """Snakemake did not take the outputs of a job that completed."""
-        if self._run is not None and job not in self._rules:
+        rule = self._rules.get(job)
+        if rule is None and self._run is not None:
             self._run.rejected(job)
-        self._tell(JobRejected(job))
+        if not (rule and rule["retry"]):
+            self._tell(JobRejected(job))
+
+    def _do_lost(self, jobs: list[str], reason: str) -> None:
+        """Jobs of the plan that will never be handed over: what no plan holds has failed."""
+        for name in jobs:
+            if name not in self._skipped and name not in self._attempts:
+                self._skip(name, reason, handed=False)
+                self._tell(JobEnded(name, completed=False))
 
     def _do_stop(self, reason: str) -> None:
         self._stop_run(reason)
@@ -286,9 +297,8 @@ class Supervisor:
                 attempt.pid = self._launcher.rule_job(attempt, rule, slot)
             else:
                 attempt.pid = self._launcher.plan_job(attempt, slot)
-        except OSError as error:
-            name = f"{error.filename}: " if error.filename else ""
-            failure = Failure("could_not_start", f"it could not start: {name}{error.strerror}")
+        except (OSError, ValueError) as error:
+            failure = Failure("could_not_start", f"it could not start: {_reason(error)}")
             self._finish(attempt, Outcome(Status.FAILED, failure))
             return
         attempt.phase = Phase.RUNNING
@@ -318,8 +328,7 @@ class Supervisor:
         if self._stopping is not None or self._closing and not self._unfinished:
             return
         self._stopping = reason
-        self._note("stopping", reason=reason)
-        self._tell(Stop(f"the run was stopped: {reason}"))
+        self._halt(reason)
         self._work_off()
         failure = Failure("cancelled", f"the run was stopped: {reason}")
         for attempt in list(self._attempts.values()):
@@ -330,6 +339,10 @@ class Supervisor:
                 self._finish(attempt, Outcome(Status.CANCELLED, failure))
             elif attempt.phase is Phase.RUNNING:
                 self._stop(attempt, Status.CANCELLED, failure)
+
+    def _halt(self, reason: str) -> None:
+        self._note("stopping", reason=reason)
+        self._tell(Stop(f"the run was stopped: {reason}"))
 
     def _stop(self, attempt: Attempt, status: Status, failure: Failure) -> None:
         """Stop a running attempt for a reason. The first reason counts."""
@@ -420,6 +433,13 @@ class Supervisor:
         self._outbox.put(goodbye)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Say why a process could not be started. A ValueError comes of a zero byte."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def main() -> None:

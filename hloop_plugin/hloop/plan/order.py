@@ -6,7 +6,7 @@ itself, is passed over: lint names those.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hloop.errors import PlanError, Problem
 from hloop.plan.model import Plan
@@ -25,14 +25,21 @@ def topological_order(plan: Plan) -> list[str]:
 
 
 def layers(plan: Plan) -> list[list[str]]:
+    """Give :func:`kahn_layers` of a plan."""
+    return kahn_layers(dependencies(plan))
+
+
+def kahn_layers(depends_on: Mapping[str, Collection[str]]) -> list[list[str]]:
     """Give Kahn's layers: the jobs that could start together, ids sorted within a layer.
 
-    The order in the plan file does not count. Jobs on a cycle, or behind one, are in no layer.
+    The order of the jobs does not count. Jobs on a cycle, or behind one, are in no layer.
+
+    Args:
+        depends_on: job id to the ids that it depends on, each once and each a job too.
     """
-    needs = dependencies(plan)
-    dependants: dict[str, list[str]] = {job_id: [] for job_id in needs}
-    unmet = {job_id: len(above) for job_id, above in needs.items()}
-    for job_id, above in needs.items():
+    dependants: dict[str, list[str]] = {job_id: [] for job_id in depends_on}
+    unmet = {job_id: len(above) for job_id, above in depends_on.items()}
+    for job_id, above in depends_on.items():
         for dependency in above:
             dependants[dependency].append(job_id)
     result = []

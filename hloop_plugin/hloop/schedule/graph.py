@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from hloop.plan.order import kahn_layers
+
 
 def dependants_of(depends_on: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Turn the edges round: for every job the jobs that depend on it, in plan order.
@@ -32,22 +34,11 @@ def topological_order(depends_on: Mapping[str, Sequence[str]]) -> list[str]:
     Raises:
         ValueError: a dependency does not exist, or the edges form a cycle.
     """
-    dependants = dependants_of(depends_on)
-    unmet = {job_id: len(set(edges)) for job_id, edges in depends_on.items()}
-    layer = sorted(job_id for job_id, count in unmet.items() if count == 0)
-    order: list[str] = []
-    while layer:
-        order += layer
-        below = []
-        for job_id in layer:
-            for dependant in dependants[job_id]:
-                unmet[dependant] -= 1
-                if unmet[dependant] == 0:
-                    below.append(dependant)
-        layer = sorted(below)
-    if len(order) < len(unmet):
-        stuck = min(job_id for job_id, count in unmet.items() if count)
-        raise ValueError(f"{stuck} lies on a cycle of dependencies, or below one")
+    dependants_of(depends_on)  # Refuses what does not exist.
+    needs = {job_id: tuple(dict.fromkeys(above)) for job_id, above in depends_on.items()}
+    order = [job_id for layer in kahn_layers(needs) for job_id in layer]
+    if stuck := needs.keys() - set(order):
+        raise ValueError(f"{min(stuck)} lies on a cycle of dependencies, or below one")
     return order
 
 

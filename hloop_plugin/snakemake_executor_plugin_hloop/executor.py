@@ -83,10 +83,11 @@ class Executor(RealExecutor):
         if name in self._completed:
             self._completed.discard(name)
             self._client.send({"do": "rejected", "job": name})
-        if self._plan_job(job) is None and not _will_be_retried(job):
-            if lost := self._plan_jobs_below(job):
-                reason = f"depends on {name}, which failed"
-                self._client.send({"do": "lost", "jobs": lost, "reason": reason})
+        if self._plan_job(job) is not None or _will_be_retried(job):
+            return
+        if lost := self._plan_jobs_below(job):
+            reason = f"depends on {name}, which failed"
+            self._client.send({"do": "lost", "jobs": lost, "reason": reason})
 
     def shutdown(self) -> None:
         if self._client is None or self._ended:

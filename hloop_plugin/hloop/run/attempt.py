@@ -177,14 +177,18 @@ def check_artifacts(
 def tail(path: Path) -> str:
     """Give the last lines of a log, at most 20 and 4 KiB."""
     try:
-        # Without O_NONBLOCK, a FIFO that a job put in its log's place would hold up the run.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-TAIL_LINES:])
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a log. A FIFO that the job put in its place must not hold up the run."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def publish_status(

@@ -6,6 +6,7 @@ first of them comes; it does nothing but read and answer.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -104,9 +105,13 @@ class HashService:
     def read(self) -> None:
         """Take the worker's answer; call when :attr:`socket` is readable."""
         assert self.socket is not None
-        data = self.socket.recv(65536)
+        try:
+            data = self.socket.recv(65536)
+        except ConnectionError:
+            data = b""
         if not data:
             self._give_up()
+            return
         for message in self._reader.feed(data):
             wanted, callback = self._requests.popleft()
             results = [_result(item) for item in message["results"]]
@@ -138,10 +143,13 @@ class HashService:
         if self.socket is None:
             self.socket = self._start()
         self._identities = [_identity(item) for item in wanted]
-        self.socket.sendall(encode({"files": [[item.path, item.follow] for item in wanted]}))
+        # Where the worker is gone, read() finds out.
+        with contextlib.suppress(ConnectionError):
+            self.socket.sendall(encode({"files": [[item.path, item.follow] for item in wanted]}))
 
     def close(self) -> None:
         """End the worker. What it has not answered is forgotten."""
+        self._reader = LineReader()
         if self.socket is not None:
             self.socket.close()
             self.socket = None
@@ -164,12 +172,16 @@ class HashService:
         return ours
 
     def _give_up(self) -> None:
-        """The worker is gone (killed, out of memory): its files count as unreadable."""
-        refusal = Refusal("unreadable", "the process that reads large files died")
-        requests, self._requests = self._requests, deque()
+        """The worker is gone (killed, out of memory): what it was reading counts as unreadable,
+        and a new one reads the rest."""
         self.close()
-        for wanted, callback in requests:
-            callback([refusal for _ in wanted])
+        if not self._requests:
+            return
+        wanted, callback = self._requests.popleft()
+        if self._requests:
+            self._send()
+        refusal = Refusal("unreadable", "the process that reads large files died")
+        callback([refusal for _ in wanted])
 
 
 def _identity(wanted: Wanted) -> Identity | None:

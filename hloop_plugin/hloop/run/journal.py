@@ -85,14 +85,30 @@ class Journal:
         return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), started_ns)
 
     def append(self, event: str, **fields: Any) -> dict[str, Any]:
-        """Write one event and return it as written."""
+        """Write one event and return it as written.
+
+        Raises:
+            OSError: the disk is full, or the like; the line may be there in part.
+        """
         offset_ns = 0 if event == "run_started" else time.monotonic_ns() - self.started_ns
         entry = {"event": event, "offset_ns": offset_ns, **fields}
-        os.write(self._fd, json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+        line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+        # One call takes it all, unless the disk is nearly full: then the next one says so.
+        while line:
+            line = line[os.write(self._fd, line) :]
         return entry
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def mend_journal(path: Path) -> None:
+    """Cut off a last line that its writer died in, so that another process can go on.
+
+    Nobody may be writing.
+    """
+    with path.open("r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from hloop.plan import identity
 from hloop.plan.load import plan_from_checked_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run.attempt import Attempt, Failure, Outcome, Status, publish_status, tail
-from hloop.run.journal import Journal, read_journal, utc_now
+from hloop.run.journal import Journal, mend_journal, read_journal, utc_now
 from hloop.run.report import write_report
 from hloop.schedule.events import EngineSettings, JobNode, Slot
 from hloop.schedule.nodes import plan_nodes
@@ -156,11 +156,12 @@ class PlanRun:
             Journal.attach(paths.journal),
             joined=True,
         )
-        run.completed.update(
-            event["job"]
+        last = {
+            event["job"]: event["status"]
             for event in read_journal(paths.journal)
-            if event["event"] == "job_ended" and event["status"] == Status.COMPLETED
-        )
+            if event["event"] == "job_ended"
+        }
+        run.completed.update(name for name, status in last.items() if status == Status.COMPLETED)
         return run
 
     def place(self, name: str) -> int:
@@ -221,6 +222,7 @@ class PlanRun:
 
     def supervisor_died(self, trouble: str) -> None:
         """Write down that the jobs that were under way died with their supervisor."""
+        mend_journal(self.paths.journal)
         under_way: dict[str, None] = {}
         for event in read_journal(self.paths.journal):
             match event["event"]:
@@ -262,8 +264,9 @@ class PlanRun:
         """Write the run report. Gives what the executor prints: status, counts, report path."""
         everything = len(self.completed) == len(self.rendered.jobs)
         status = "interrupted" if interrupted else "completed" if everything else "failed"
-        self.journal.append("run_ended", time=utc_now(), status=status)
         try:
+            self.journal.append("run_ended", time=utc_now(), status=status)
+            self.journal.close()
             report = write_report(self.rendered, self.paths)
         except (OSError, HloopError) as error:
             return {"trouble": f"the run report cannot be written: {error}"}

@@ -360,7 +360,7 @@ class Supervisor:
         return set() if self._hashes.worker_pid is None else {self._hashes.worker_pid}
 
     def _gone(self, attempt: Attempt) -> None:
-        """Every process of an attempt is gone: free its slot, then see what it made."""
+        """Every process of an attempt is gone: judge it, or see first what it made."""
         attempt.gone_ns = time.monotonic_ns()
         if attempt.job is not None:
             self._note(
@@ -371,16 +371,13 @@ class Supervisor:
                 signal=attempt.signal_name,
                 **attempt.usage,
             )
+        outcome = judge_exit(attempt)
+        if outcome is not None or attempt.job is None:
+            self._finish(attempt, outcome or Outcome(Status.COMPLETED))
+            return
         # The slot's next job starts before this one's outputs are read and written down.
         self._tell(SlotFreed(attempt.name))
         self._work_off()
-        outcome = judge_exit(attempt)
-        if outcome is None and attempt.job is None:
-            outcome = Outcome(Status.COMPLETED)
-        if outcome is not None:
-            self._finish(attempt, outcome)
-            return
-        assert attempt.job is not None
         attempt.phase = Phase.HASHING
         self._hashes.submit(
             [Wanted(item.path, follow=False) for item in attempt.job.outputs],

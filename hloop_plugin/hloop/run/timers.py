@@ -7,7 +7,6 @@ import itertools
 import time
 from collections.abc import Callable
 
-
 # The longest that epoll can be told to wait is 24 days.
 MAX_PATIENCE = 3600.0
 

@@ -19,8 +19,8 @@ demo: demo-options .venv/.installed
 	@echo
 	@echo "The result is in $(RUN): hloop_run.json (the report), selection.json,"
 	@echo "candidates/ (what the jobs made) and jobs/ (their logs and records)."
-	@echo "Run another mode, and compare the two:"
-	@echo "  make demo MODE=$(OTHER_MODE)"
+	@echo "Run it in another mode, and compare the two:"
+	@[ -e runs/demo-$(OTHER_MODE) ] || echo "  make demo MODE=$(OTHER_MODE)"
 	@echo "  $(BIN)/hloop compare --baseline $(RUN) --candidate runs/demo-$(OTHER_MODE)"
 
 # What can be said before anything is installed.

@@ -35,6 +35,7 @@ class Executor(RealExecutor):
 
     def __post_init__(self) -> None:
         self._client: SupervisorClient | None = None
+        self._old_handlers: dict[int, Any] = {}
         # Jobs that were handed over and have not come back, by the name they have here.
         self._jobs: dict[str, Any] = {}
         self._completed: set[str] = set()
@@ -55,8 +56,11 @@ class Executor(RealExecutor):
         for job in jobs:
             name = self._name(job)
             self._jobs[name] = job
-            if not job.is_group() and job.is_norun:
-                # A rule without a body, such as `all`: there is nothing to run.
+            # What is printed when a job starts; an error in it belongs into this thread.
+            for member in job if job.is_group() else [job]:
+                _ = member.message, member.shellcmd
+            if self._is_bodiless(job) or self._is_fetched(job):
+                # There is nothing to run.
                 self.printjob(job)
                 self.report_job_submission(SubmittedJobInfo(job))
                 self._succeed(name)
@@ -71,6 +75,8 @@ class Executor(RealExecutor):
             self.report_job_submission(SubmittedJobInfo(job, external_jobid=name))
         if planned:
             client.send({"do": "ready", "jobs": planned})
+        if self._trouble:
+            self._fail_all()
 
     def run_job(self, job: Any) -> None:
         self.run_jobs([job])
@@ -98,6 +104,8 @@ class Executor(RealExecutor):
             goodbye = self._close_for_supervisor()
         if goodbye is not None:
             self._print_goodbye(goodbye)
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, handler)
 
     def cancel(self) -> None:
         if self._client is not None:
@@ -143,11 +151,11 @@ class Executor(RealExecutor):
         # takes 0.25 s, which pass while the first jobs run.
         threading.Thread(target=_import_pandas, daemon=True).start()
         try:
+            self._refuse_debugging()
             opening = self._opening()
         except HloopError as error:
             raise WorkflowError(str(error)) from None
-        for number in STOP_SIGNALS:
-            signal.signal(number, self._on_signal)
+        self._take_signals()
         self._environment = dict(os.environ)
         client = SupervisorClient(self._on_message, self._on_death)
         client.send({"do": "open", **opening})
@@ -194,6 +202,35 @@ class Executor(RealExecutor):
             "run": opening,
             "wanted": wanted,
         }
+
+    def _take_signals(self) -> None:
+        """Let signals stop the run in an orderly way, but those that are ignored (nohup)."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python lets only the main thread do this.
+        for number in STOP_SIGNALS:
+            if (old := signal.getsignal(number)) is not signal.SIG_IGN:
+                signal.signal(number, self._on_signal)
+                self._old_handlers[number] = old
+
+    def _refuse_debugging(self) -> None:
+        """Refuse what needs a terminal or an editor beside the job.
+
+        Raises:
+            HloopError: Snakemake was asked for it.
+        """
+        from hloop.errors import HloopError, Problem
+
+        settings = self.workflow.execution_settings
+        options = {"--debug": settings.debug, "--edit-notebook": settings.edit_notebook}
+        if given := [option for option, value in options.items() if value]:
+            raise HloopError(
+                Problem(
+                    "debugging",
+                    given[0],
+                    "hloop's jobs have no standard input and run in a session of their own",
+                    action="Use --executor local for this",
+                )
+            )
 
     def _refuse_limits(self) -> None:
         """Demand that Snakemake hands over every ready job of a plan.
@@ -245,19 +282,57 @@ class Executor(RealExecutor):
         """A name that is unique in this run; ids of plan jobs hold no blanks."""
         return self._plan_job(job) or f"rule {job.name} {job.jobid} attempt {job.attempt}"
 
+    @staticmethod
+    def _is_bodiless(job: Any) -> bool:
+        """Whether a rule has nothing to run, such as ``all``."""
+        return bool(not job.is_group() and job.is_norun)
+
     def _prepare(self, jobs: list[Any]) -> None:
         """Let Snakemake make folders and remove old outputs, for what does not run in a
         Snakemake of its own, which does so itself."""
 
         async def prepare() -> None:
             for job in jobs:
-                is_bodiless = not job.is_group() and job.is_norun
-                if is_bodiless or self._plan_job(job) or self._is_native(job):
+                if self._is_bodiless(job) or self._plan_job(job) or self._is_native(job):
                     await job.prepare()
+                elif self._uses_cache(job):
+                    await job.remove_existing_output()
+                    for output in job.output:
+                        output.prepare()
 
         self.workflow.async_run(prepare())
 
     # Jobs that no plan holds
+
+    def _uses_cache(self, job: Any) -> bool:
+        """Whether a job's outputs are shared through Snakemake's cache (``--cache``)."""
+        asked = self.workflow.workflow_settings.cache
+        if asked is None or job.is_group() or not (job.rule.cache and job.rule.cache.output):
+            return False
+        # A Snakemake of its own is told the rules that --cache names, and sees to them itself.
+        return self._is_native(job) or not asked
+
+    def _is_fetched(self, job: Any) -> bool:
+        """Take a job's outputs from the cache. False where it does not have them."""
+        from snakemake.exceptions import CacheMissException
+
+        if not self._uses_cache(job):
+            return False
+        try:
+            self.workflow.async_run(job.rule.cache.fetch(job))
+        except CacheMissException:
+            return False
+        return True
+
+    def _store(self, job: Any) -> str:
+        """Bring a job's outputs into the cache. Gives what was wrong, or ""."""
+        from snakemake.exceptions import WorkflowError
+
+        try:
+            self.workflow.async_run(job.rule.cache.store(job))
+        except (OSError, WorkflowError) as error:
+            return f"its outputs cannot be cached: {error}"
+        return ""
 
     def _rule_message(self, name: str, job: Any) -> dict[str, Any] | None:
         """What the supervisor needs to run such a job; None where the job has failed already,
@@ -370,7 +445,11 @@ class Executor(RealExecutor):
                     devices = ", ".join(str(device) for device in message["devices"])
                     self.logger.info(f"{name} started on device {devices}")
             case "ended" if message["status"] == "completed":
-                self._succeed(name)
+                self._completed.add(name)
+                if self._uses_cache(job) and (trouble := self._store(job)):
+                    self._fail(name, trouble)
+                else:
+                    self._succeed(name)
             case "ended":
                 self._fail(name, f"{message['status']}: {message['message']}")
             case "skipped":
@@ -380,7 +459,6 @@ class Executor(RealExecutor):
                 self.workflow.scheduler.error_callback(job)
 
     def _succeed(self, name: str) -> None:
-        self._completed.add(name)
         self.report_job_success(SubmittedJobInfo(self._jobs.pop(name), external_jobid=name))
 
     def _fail(self, name: str, text: str) -> None:
@@ -390,8 +468,14 @@ class Executor(RealExecutor):
     def _on_death(self, trouble: str) -> None:
         """The supervisor died: every job that it had has failed."""
         self._trouble = trouble
+        self._fail_all()
+
+    def _fail_all(self) -> None:
+        """Report every job that is out as failed, from whichever thread comes first."""
         for name in list(self._jobs):
-            self._fail(name, f"failed: the supervisor died: {trouble}")
+            if job := self._jobs.pop(name, None):
+                text = f"failed: the supervisor died: {self._trouble}"
+                self.report_job_error(SubmittedJobInfo(job, external_jobid=name), msg=text)
 
     def _on_signal(self, number: int, _frame: Any) -> None:
         # Nothing is raised here: Snakemake ends by itself once all jobs have come back.

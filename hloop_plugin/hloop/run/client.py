@@ -75,7 +75,9 @@ class SupervisorClient:
         try:
             trouble = self._serve()
         except Exception as error:
-            trouble = f"{type(error).__name__}: {error}"
+            trouble = f"what it said could not be used: {type(error).__name__}: {error}"
+            # It takes this for our death, and stops everything.
+            self._socket.shutdown(socket.SHUT_RDWR)
         if self._goodbye is None:
             self._process.wait()
             self._end_leftovers()

@@ -13,7 +13,7 @@ from typing import Any
 
 from hloop import __version__, files
 from hloop.devices.resolve import DeviceTable
-from hloop.errors import HloopError
+from hloop.errors import HloopError, Problem, RunDirectoryError
 from hloop.files import Portable, RunPaths
 from hloop.plan import identity
 from hloop.plan.load import plan_from_checked_document
@@ -32,17 +32,25 @@ def claim(rendered: RenderedPlan) -> RunPaths:
     """Make the run directory this run's own, by publishing the plan in it.
 
     Raises:
-        RunDirectoryError: it holds something already.
+        RunDirectoryError: it holds something already, or cannot be written to.
     """
     paths = RunPaths(rendered.run_dir)
     paths.check_new()
-    paths.root.mkdir(parents=True, exist_ok=True)
     document = json.dumps(rendered.plan.to_document(), indent=2, ensure_ascii=False)
     try:
+        paths.root.mkdir(parents=True, exist_ok=True)
         files.publish(paths.plan, document.encode() + b"\n")
     except FileExistsError:
         paths.check_new()  # Another run was faster: it says so.
         raise
+    except OSError as error:
+        problem = Problem(
+            "run_dir_unwritable",
+            "",
+            f"the run directory {paths.root} cannot be written to: {error.strerror}",
+            action="Choose another run directory",
+        )
+        raise RunDirectoryError(problem) from None
     return paths
 
 

@@ -98,7 +98,7 @@ def finish(humanoid: Humanoid, arrays: Arrays) -> Arrays:
 
 
 def npz(arrays: Arrays) -> bytes:
-    """Give the bytes of an npz file; the same arrays always give the same bytes."""
+    """Give the bytes of an npz file; its zip headers differ between releases of Python."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()

@@ -3,7 +3,7 @@ for job in hloop_run.rules("gpu"):
 
     rule:
         name:
-            job.job_id
+            job.name
         input:
             job.inputs,
         output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from hloop.devices.environment import plan_job_environment, rule_environment
 from hloop.devices.resolve import DeviceTable
@@ -29,7 +30,8 @@ class Launcher:
         """
         assert self._run is not None and attempt.job is not None
         job, paths = attempt.job, self._run.paths.job(attempt.name)
-        paths.root.mkdir(parents=True, exist_ok=True)
+        for folder in {paths.root, *(Path(output.path).parent for output in job.outputs)}:
+            folder.mkdir(parents=True, exist_ok=True)
         device = slot.devices[0] if slot.devices else None
         environment = plan_job_environment(self._table, device).apply(
             {**os.environ, **job.environment}

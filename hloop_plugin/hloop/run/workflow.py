@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from hloop.errors import HloopError, PlanError, Problem
 from hloop.files import RunPaths
 from hloop.plan.contract import format_problems
 from hloop.plan.lint import lint
+from hloop.plan.model import Plan
 from hloop.plan.order import topological_order
 from hloop.plan.prepare import prepare
 from hloop.plan.render import RenderedPlan, render_plan
@@ -26,6 +28,8 @@ from hloop.run.planrun import load_claimed
 from hloop.run.settings import RunSettings
 
 CONFIGURATION = "the workflow's configuration"
+# The target rule is called all.
+_SAFE_NAME = re.compile(r"(?!all$)[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,11 @@ class RuleFacts:
     """One job of the plan as a rule of Snakemake's. Paths are absolute.
 
     Attributes:
+        name: the job's id, unless Snakemake could not use that as the name of a rule.
         runtime: minutes, from the budget's ``max_seconds``; None without one.
     """
 
+    name: str
     job_id: str
     inputs: list[str]
     outputs: list[str]
@@ -76,21 +82,26 @@ class WorkflowRun:
         plan = self.rendered.plan
         jobs = plan.by_id()
         return [
-            self._facts(job_id)
-            for job_id in topological_order(plan)
+            self._facts(place, job_id)
+            for place, job_id in enumerate(topological_order(plan))
             if jobs[job_id].resource.value == resource
         ]
 
-    def _facts(self, job_id: str) -> RuleFacts:
+    def _facts(self, place: int, job_id: str) -> RuleFacts:
         entry, paths = self.rendered.jobs[job_id], self.paths.job(job_id)
         limit = entry.job.seconds("max_seconds")
-        inputs = [item.path for item in entry.inputs]
+        # Snakemake cannot be told of a path that it reads as a pattern. It need not be: the
+        # attempt checks each artifact, and the markers carry every edge.
+        inputs = [item.path for item in entry.inputs if not _is_pattern(item.path)]
+        outputs = [item.path for item in entry.outputs if not _is_pattern(item.path)]
         # An edge without a file between its two jobs is carried by the marker.
         inputs += [str(self.paths.job(name).completed) for name in entry.job.depends_on]
         return RuleFacts(
+            # Other executors put it into a shell command without quotes.
+            name=job_id if _SAFE_NAME.fullmatch(job_id) else f"job@{place}",
             job_id=job_id,
             inputs=inputs,
-            outputs=[item.path for item in entry.outputs] + [str(paths.completed)],
+            outputs=[*outputs, str(paths.completed)],
             logs=[str(paths.stdout), str(paths.stderr)],
             runtime=None if limit is None else math.ceil(limit / 60),
         )
@@ -123,9 +134,37 @@ def define(
         repo_root=root,
         mimicx_root=None if mimicx_root is None else Path(mimicx_root),
     )
-    if problems := lint(plan, root, run_dir):
+    if problems := lint(plan, root, run_dir) + _pattern_problems(plan, run_dir):
         raise PlanError(problems, file=source)
     return WorkflowRun(render_plan(plan, root, run_dir), settings)
+
+
+def _is_pattern(path: str) -> bool:
+    """Whether Snakemake could take a path for a pattern: ``{wildcard}`` or ``<pathvar>``.
+
+    It knows no way to quote either.
+    """
+    return "{" in path or "<" in path
+
+
+def _pattern_problems(plan: Plan, run_dir: Path) -> list[Problem]:
+    """Find what would make a pattern of a completion marker's path."""
+    found = [("run_dir", f"the path of the run directory, {run_dir}", str(run_dir))]
+    found += [
+        (f"jobs[{index}].job_id", f"the id {job.job_id!r}", job.job_id)
+        for index, job in enumerate(plan.jobs)
+    ]
+    return [
+        Problem(
+            "pattern",
+            where,
+            f"{what} holds a brace or an angle bracket",
+            "a name that Snakemake does not take for a pattern",
+            "Choose another one",
+        )
+        for where, what, text in found
+        if _is_pattern(text)
+    ]
 
 
 def _checked_source(config: Mapping[str, Any]) -> str:

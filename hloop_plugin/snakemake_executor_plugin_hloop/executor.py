@@ -443,7 +443,7 @@ class Executor(RealExecutor):
                     self.logger.info(f"{name} started on {message['slot']}")
                 elif message["devices"]:
                     devices = ", ".join(str(device) for device in message["devices"])
-                    self.logger.info(f"{name} started on device {devices}")
+                    self.logger.info(f"{job.name} (jobid {job.jobid}) started on device {devices}")
             case "ended" if message["status"] == "completed":
                 self._completed.add(name)
                 if self._uses_cache(job) and (trouble := self._store(job)):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hloop.errors import RunDirectoryError
+import supervised
 from hloop.run.journal import read_journal
-from hloop.run.planrun import claim
 from supervised import Supervised, is_alive, job, output, rendered, wait_for
 
 GIB = 2**30
@@ -21,9 +20,9 @@ GIB = 2**30
 
 @pytest.fixture
 def sup(tmp_path: Path) -> Iterator[Supervised]:
-    supervised = Supervised(tmp_path)
-    yield supervised
-    supervised.end()
+    sup = Supervised(tmp_path)
+    yield sup
+    sup.end()
 
 
 # Jobs of a plan
@@ -460,11 +459,9 @@ def test_a_job_that_is_handed_over_twice_is_a_bug_that_is_told(sup: Supervised) 
 def full_disk(tmp_path: Path) -> Iterator[Supervised]:
     """A supervisor that can write no file beyond 3,000 bytes, as if the disk were full."""
     limit = (3000, 3000)
-    supervised = Supervised(
-        tmp_path, preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    )
-    yield supervised
-    supervised.end()
+    sup = Supervised(tmp_path, preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+    yield sup
+    sup.end()
 
 
 def test_a_journal_that_cannot_be_written_ends_the_run_and_is_told(full_disk: Supervised) -> None:
@@ -475,16 +472,43 @@ def test_a_journal_that_cannot_be_written_ends_the_run_and_is_told(full_disk: Su
     assert full_disk.process.wait() == 1
 
 
-def claims(root: Path) -> str:
-    """Claim the one run directory and give this process's fate."""
-    try:
-        claim(rendered(root, job("a")))
-    except RunDirectoryError as error:
-        return error.problems[0].code
-    return "claimed"
+CLAIM = """
+import sys
+from pathlib import Path
+from hloop.errors import RunDirectoryError
+from hloop.run.planrun import claim
+from supervised import job, rendered
+plan = rendered(Path(sys.argv[1]), job("a"))
+print("prepared", flush=True)
+sys.stdin.read()
+try:
+    claim(plan)
+    print("claimed")
+except RunDirectoryError as error:
+    print(error.problems[0].code)
+"""
 
 
 def test_of_ten_runs_that_want_one_directory_one_gets_it(tmp_path: Path) -> None:
-    with concurrent.futures.ProcessPoolExecutor(10) as pool:
-        fates: list[Any] = list(pool.map(claims, [tmp_path] * 10))
+    environment = {**os.environ, "PYTHONPATH": str(Path(supervised.__file__).parent)}
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIM, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for _ in range(10)
+    ]
+    for run in runs:
+        assert run.stdout and run.stdout.readline() == "prepared\n"
+    for run in runs:
+        assert run.stdin
+        run.stdin.close()
+    fates = []
+    for run in runs:
+        with run:
+            assert run.stdout
+            fates.append(run.stdout.read().strip())
     assert sorted(fates) == ["claimed"] + ["run_dir_used"] * 9

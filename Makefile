@@ -32,8 +32,9 @@ demo-options:
 		exit 2; \
 	fi
 
+# The tests of one file share what one of them has run.
 test: .venv/.installed
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: .venv/.installed
 	$(BIN)/ruff check .

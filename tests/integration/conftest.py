@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def job(job_id: str, script: str = "", resource: str = "cpu", **fields: Any) -> 
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_job() -> Callable[..., dict[str, Any]]:
     return job
 
@@ -154,10 +155,10 @@ def waiting() -> Callable[..., Any]:
     return wait_for
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workspace]:
-    """A fresh folder. The test fails if a process that it started is still there."""
-    workspace = Workspace(tmp_path, f"{os.getpid()}-{tmp_path.name}")
+@contextmanager
+def open_workspace(root: Path) -> Iterator[Workspace]:
+    """A fresh folder. At its end no process may be left that was started in it."""
+    workspace = Workspace(root, f"{os.getpid()}-{root.name}")
     yield workspace
     for process in workspace.processes:
         if process.poll() is None:
@@ -169,3 +170,16 @@ def workspace(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Worksp
         time.sleep(0.05)
         left = survivors(workspace.marker)
     assert not left, f"left behind: {left}"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture(scope="module")
+def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """One for all tests of a module that only look at what is there."""
+    with open_workspace(tmp_path_factory.mktemp("shared")) as workspace:
+        yield workspace

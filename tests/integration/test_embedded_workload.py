@@ -8,13 +8,18 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[2]
 MODES = ("sequential", "hloop", "bulk-sync")
 
 
-def test_the_modes_agree_on_the_embedded_workload(tmp_path):
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with the run of each mode, under the mode's name."""
+    folder = tmp_path_factory.mktemp("runs")
     for mode in MODES:
-        options = ["--hloop-mode", mode, "--config", f"run_dir={tmp_path / mode}"]
+        options = ["--hloop-mode", mode, "--config", f"run_dir={folder / mode}"]
         subprocess.run(
             [sys.executable, "-m", "snakemake", "--executor", "hloop", *options],
             cwd=REPOSITORY,
@@ -22,30 +27,29 @@ def test_the_modes_agree_on_the_embedded_workload(tmp_path):
             capture_output=True,
             timeout=300,
         )
-    reports = [json.loads((tmp_path / mode / "hloop_run.json").read_text()) for mode in MODES]
-    assert [len(report["jobs"]) for report in reports] == [17, 17, 17]
-    verdicts = [
-        subprocess.run(
-            [sys.executable, "-m", "hloop", "compare"]
-            + ["--baseline", str(tmp_path / one), "--candidate", str(tmp_path / other)],
-            capture_output=True,
-            timeout=120,
-        ).returncode
-        for one, other in combinations(MODES, 2)
-    ]
-    assert verdicts == [0, 0, 0]
+    return folder
 
 
-def test_the_selection_has_something_to_decide(tmp_path):
-    subprocess.run(
-        [sys.executable, "-m", "snakemake", "--executor", "hloop"]
-        + ["--config", f"run_dir={tmp_path / 'run'}"],
-        cwd=REPOSITORY,
-        check=True,
+@pytest.mark.parametrize("mode", MODES)
+def test_every_job_is_in_the_report(runs, mode):
+    report = json.loads((runs / mode / "hloop_run.json").read_text())
+    assert (report["status"], len(report["jobs"])) == ("completed", 17)
+
+
+@pytest.mark.parametrize("pair", [*combinations(MODES, 2)])
+def test_the_modes_agree_on_the_embedded_workload(runs, pair):
+    one, other = (str(runs / mode) for mode in pair)
+    verdict = subprocess.run(
+        [sys.executable, "-m", "hloop", "compare", "--baseline", one, "--candidate", other],
         capture_output=True,
-        timeout=300,
+        text=True,
+        timeout=120,
     )
-    selection = json.loads((tmp_path / "run/selection.json").read_text())
+    assert verdict.returncode == 0, verdict.stdout
+
+
+def test_the_selection_has_something_to_decide(runs):
+    selection = json.loads((runs / "hloop/selection.json").read_text())
     accepted = {row["accepted"] for row in selection["rows"]}
     assert accepted == {True, False}
 

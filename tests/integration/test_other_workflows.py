@@ -174,37 +174,45 @@ rule protected:
 """
 
 
-@pytest.fixture
-def many_kinds(workspace):
+def write_many_kinds(workspace):
     workspace.write("Snakefile", MANY_KINDS)
     workspace.write(
         "a_script.py",
         "import os\nopen(snakemake.output[0], 'w').write(os.environ['CUDA_VISIBLE_DEVICES'])\n",
     )
+
+
+@pytest.fixture
+def many_kinds(workspace):
+    write_many_kinds(workspace)
     return workspace
 
 
-def test_scripts_runs_checkpoints_groups_and_temp_files_work(many_kinds):
-    result = many_kinds.snakemake(*DEVICES)
+@pytest.fixture(scope="module")
+def many_kinds_done(shared_workspace):
+    """It has run; to be looked at only."""
+    write_many_kinds(shared_workspace)
+    result = shared_workspace.snakemake(*DEVICES)
     assert result.returncode == 0, result.stdout
-    assert (many_kinds.root / "final").read_text() == "done/a done/b\n"
-    assert not (many_kinds.root / "done/a").exists()
+    return shared_workspace
 
 
-def test_script_and_run_get_a_device(many_kinds):
-    many_kinds.snakemake(*DEVICES)
-    found = {(many_kinds.root / name).read_text() for name in ("script", "run")}
+def test_checkpoints_groups_and_temp_files_work(many_kinds_done):
+    assert (many_kinds_done.root / "final").read_text() == "done/a done/b\n"
+    assert not (many_kinds_done.root / "done/a").exists()
+
+
+def test_script_and_run_get_a_device(many_kinds_done):
+    found = {(many_kinds_done.root / name).read_text() for name in ("script", "run")}
     assert found <= {"0", "1"}
 
 
-def test_protected_outputs_are_protected(many_kinds):
-    many_kinds.snakemake(*DEVICES)
-    assert (many_kinds.root / "protected").stat().st_mode & 0o222 == 0
+def test_protected_outputs_are_protected(many_kinds_done):
+    assert (many_kinds_done.root / "protected").stat().st_mode & 0o222 == 0
 
 
-def test_a_second_run_has_nothing_to_do(many_kinds):
-    many_kinds.snakemake(*DEVICES)
-    assert "Nothing to be done" in many_kinds.snakemake(*DEVICES).stdout
+def test_a_second_run_has_nothing_to_do(many_kinds_done):
+    assert "Nothing to be done" in many_kinds_done.snakemake(*DEVICES).stdout
 
 
 def test_a_dry_run_starts_no_job(many_kinds):

@@ -12,8 +12,7 @@ from hloop.plan.order import topological_order
 MODES = ("sequential", "hloop", "bulk-sync")
 
 
-@pytest.fixture
-def diamond(workspace, make_job):
+def write_diamond(workspace, make_job):
     """Two gpu jobs on two devices, a cpu job for each, and an io job that gathers."""
     jobs = []
     for index in (0, 1):
@@ -48,21 +47,33 @@ def diamond(workspace, make_job):
         )
     )
     workspace.plan(*jobs, selection_artifact=selection)
+
+
+@pytest.fixture
+def diamond(workspace, make_job):
+    write_diamond(workspace, make_job)
     return workspace
 
 
+@pytest.fixture(scope="module")
+def finished(shared_workspace, make_job):
+    """The diamond's run in each mode, under the mode's name; to be looked at only."""
+    write_diamond(shared_workspace, make_job)
+    for mode in MODES:
+        result = shared_workspace.hloop_run("--mode", mode, run=mode)
+        assert result.returncode == 0, result.stdout
+    return shared_workspace
+
+
 @pytest.mark.parametrize("mode", MODES)
-def test_a_plan_completes_in_each_mode(diamond, mode):
-    result = diamond.hloop_run("--mode", mode)
-    assert result.returncode == 0, result.stdout
-    report = diamond.report()
+def test_a_plan_completes_in_each_mode(finished, mode):
+    report = finished.report(mode)
     assert (report["status"], report["mode"]) == ("completed", mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_job_is_told_its_pinned_device(diamond, mode):
-    diamond.hloop_run("--mode", mode)
-    told = [(diamond.root / f"run/out_{index}").read_text() for index in (0, 1)]
+def test_each_job_is_told_its_pinned_device(finished, mode):
+    told = [(finished.root / mode / f"out_{index}").read_text() for index in (0, 1)]
     assert told == ["0 0\n", "1 1\n"]
 
 
@@ -79,19 +90,18 @@ def test_a_cpu_job_is_told_no_device(workspace, make_job):
     assert (workspace.root / "run/jobs/look/stdout.log").read_text() == "none none\n"
 
 
-def test_sequential_keeps_the_topological_order_and_overlaps_nothing(diamond):
-    diamond.hloop_run("--mode", "sequential")
-    jobs = sorted(diamond.report()["jobs"], key=lambda job: job["start_offset_ns"])
-    expected = topological_order(load_plan(diamond.root / "plan.json"))
+def test_sequential_keeps_the_topological_order_and_overlaps_nothing(finished):
+    jobs = finished.report("sequential")["jobs"]
+    jobs = sorted(jobs, key=lambda job: job["start_offset_ns"])
+    expected = topological_order(load_plan(finished.root / "plan.json"))
     assert [job["job_id"] for job in jobs] == expected
     assert all(
         a["end_offset_ns"] <= b["start_offset_ns"] for a, b in zip(jobs, jobs[1:], strict=False)
     )
 
 
-def test_hloop_overlaps_the_two_devices(diamond):
-    diamond.hloop_run("--mode", "hloop")
-    assert "roll_1" in diamond.jobs()["roll_0"]["concurrent_with"]
+def test_hloop_overlaps_the_two_devices(finished):
+    assert "roll_1" in finished.jobs("hloop")["roll_0"]["concurrent_with"]
 
 
 def test_the_published_waves(workspace, make_job):
@@ -122,55 +132,51 @@ def test_worker_limits_can_be_overridden(workspace, make_job):
     assert all(job["concurrent_with"] == [] for job in workspace.report()["jobs"])
 
 
-def test_the_report_says_that_devices_were_simulated(diamond):
-    diamond.hloop_run()
-    assert all(device["simulated"] for device in diamond.report()["devices"])
+def test_the_report_says_that_devices_were_simulated(finished):
+    assert all(device["simulated"] for device in finished.report("hloop")["devices"])
 
 
-def test_the_selection_is_in_the_report(diamond):
-    diamond.hloop_run()
-    assert diamond.report()["selection"]["value"] == {"selected": 1}
+def test_the_selection_is_in_the_report(finished):
+    assert finished.report("hloop")["selection"]["value"] == {"selected": 1}
 
 
 @pytest.mark.parametrize("pair", [("sequential", "bulk-sync"), ("bulk-sync", "hloop")])
-def test_two_modes_compare_as_the_same_experiment(diamond, pair):
-    for mode in pair:
-        diamond.hloop_run("--mode", mode, run=mode)
-    result = diamond.run(
+def test_two_modes_compare_as_the_same_experiment(finished, pair):
+    result = finished.run(
         "hloop", "compare", "--baseline", pair[0], "--candidate", pair[1], "--json"
     )
     assert result.returncode == 0, result.stdout
     assert json.loads(result.stdout)["passed"] is True
 
 
-def test_no_absolute_path_of_the_run_is_in_the_report(diamond):
-    diamond.hloop_run()
-    assert str(diamond.root) not in (diamond.root / "run/hloop_run.json").read_text()
+def test_no_absolute_path_of_the_run_is_in_the_report(finished):
+    assert str(finished.root) not in (finished.root / "hloop/hloop_run.json").read_text()
 
 
-@pytest.mark.parametrize("executor", ["hloop", "local"])
-def test_snakemake_itself_runs_the_packaged_workflow(diamond, executor):
-    argv = diamond.snakemake_argv("--executor", executor)
-    result = diamond.run(*argv, "devices=simulated:2")
+def test_snakemake_itself_runs_the_packaged_workflow(diamond):
+    result = diamond.run(*diamond.snakemake_argv())
     assert result.returncode == 0, result.stdout
     assert diamond.report()["status"] == "completed"
 
 
-def test_another_executor_is_said_to_have_decided_the_order(diamond):
-    diamond.run(*diamond.snakemake_argv("--executor", "local"), "devices=simulated:2")
-    assert diamond.report()["mode"] == "external"
+@pytest.fixture(scope="module")
+def elsewhere(finished):
+    """The diamond's run under Snakemake's own executor, called elsewhere."""
+    argv = finished.snakemake_argv("--executor", "local", run="elsewhere")
+    result = finished.run(*argv, "devices=simulated:2")
+    assert result.returncode == 0, result.stdout
+    return finished
 
 
-def test_attempts_under_another_executor_leave_the_same_records(diamond):
-    diamond.hloop_run(run="ours")
-    diamond.run(
-        *diamond.snakemake_argv("--executor", "local", run="theirs"), "devices=simulated:2"
-    )
+def test_another_executor_is_said_to_have_decided_the_order(elsewhere):
+    report = elsewhere.report("elsewhere")
+    assert (report["status"], report["mode"]) == ("completed", "external")
+
+
+def test_attempts_under_another_executor_leave_the_same_records(elsewhere):
     names = [
-        sorted(
-            str(path.relative_to(diamond.root / run)) for path in (diamond.root / run).rglob("*")
-        )
-        for run in ("ours", "theirs")
+        sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+        for root in (elsewhere.root / "hloop", elsewhere.root / "elsewhere")
     ]
     assert names[0] == names[1]
 
@@ -181,18 +187,16 @@ def test_a_dry_run_writes_nothing(diamond):
     assert not (diamond.root / "run").exists()
 
 
-def test_a_used_run_directory_is_refused_by_hloop_run(diamond):
-    diamond.hloop_run()
-    before = (diamond.root / "run/hloop_run.json").read_bytes()
-    result = diamond.hloop_run()
+def test_a_used_run_directory_is_refused_by_hloop_run(finished):
+    before = (finished.root / "hloop/hloop_run.json").read_bytes()
+    result = finished.hloop_run(run="hloop")
     assert result.returncode == 2
     assert "already used" in result.stdout and "Choose another run directory" in result.stdout
-    assert (diamond.root / "run/hloop_run.json").read_bytes() == before
+    assert (finished.root / "hloop/hloop_run.json").read_bytes() == before
 
 
-def test_a_used_run_directory_is_refused_by_snakemake(diamond):
-    diamond.hloop_run()
-    result = diamond.run(*diamond.snakemake_argv())
+def test_a_used_run_directory_is_refused_by_snakemake(finished):
+    result = finished.run(*finished.snakemake_argv(run="hloop"))
     assert result.returncode == 1
     assert "already used" in result.stdout and "Choose another run directory" in result.stdout
 

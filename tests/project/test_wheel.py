@@ -18,9 +18,6 @@ import pytest
 from packaging.requirements import Requirement
 from source_tree import ROOT, project_files
 
-# One worker builds and installs for all.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = f"snakemake_executor_plugin_hloop-{PROJECT['version']}"
 # What tools and runs leave in a checkout.

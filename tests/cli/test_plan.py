@@ -100,7 +100,7 @@ def test_it_says_what_a_run_would_have(hloop):
     assert section(hloop("plan", "plan.json").out, "a run would have") == [
         "  mode       hloop",
         "  placement  pinned",
-        "  devices    2 simulated: --hloop-devices=simulated:2",
+        "  devices    2 simulated: as many as the plan pins",
         "  workers    4 cpu, 2 io",
     ]
 
@@ -156,7 +156,7 @@ def test_a_lower_bound_that_leaves_jobs_out_says_so(hloop):
 
 def test_without_durations_there_is_no_lower_bound(hloop):
     write_plan(without_durations())
-    assert "lower bound: not known: no job has a budget" in hloop("plan", "plan.json").out
+    assert "lower bound: not known, as no job has a budget" in hloop("plan", "plan.json").out
 
 
 def test_a_launch_is_shown_as_a_shell_would_take_it(hloop, tmp_path):

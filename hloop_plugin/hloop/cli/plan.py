@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,9 +67,10 @@ def command(
         plan, repo_root_or_here(repo_root), (run_dir or Path("run")).absolute()
     )
     pins = [job.device for job in rendered.plan.jobs if job.device is not None]
-    if devices is None:
-        devices = f"simulated:{max(pins) + 1}" if pins else "auto"
-    elif re.fullmatch("[1-9][0-9]*", devices):
+    as_pinned = devices is None and bool(pins)
+    if as_pinned:
+        devices = f"simulated:{max(pins) + 1}"
+    elif devices is not None and re.fullmatch("[1-9][0-9]*", devices):
         devices = f"simulated:{devices}"
     given = {
         "mode": mode,
@@ -79,6 +81,8 @@ def command(
     }
     settings = RunSettings().override(given, source="the options")
     table = settings.resolve(rendered.plan, os.environ)
+    if as_pinned:
+        table = replace(table, source="as many as the plan pins")
     preview = _preview(rendered, settings, table)
     problems = check_external_inputs(rendered)
     if as_json:
@@ -197,7 +201,7 @@ def _means(preview: dict[str, Any]) -> list[tuple[str, str]]:
 def _bound(preview: dict[str, Any]) -> str:
     """Say how long a run lasts at least, and how far that is known."""
     if preview["lower_bound_seconds"] is None:
-        return "lower bound: not known: no job has a budget.expected_seconds"
+        return "lower bound: not known, as no job has a budget.expected_seconds"
     text = (
         f"lower bound: {preview['lower_bound_seconds']:.3f} s, set by "
         f"{preview['lower_bound_limited_by']}"

@@ -179,7 +179,7 @@ def _too_few(table: DeviceTable, needs: str, count: int) -> DeviceError:
             code="too_few_devices",
             where="",
             found=f"{needs}, but {are}: {table.source}",
-            action=f"Run where {count} are visible, or ask for simulated devices with "
-            f"{OPTION} simulated:{count} (hloop run: --devices simulated:{count})",
+            action=f"Run where {count} {'is' if count == 1 else 'are'} visible, or ask for "
+            f"simulated devices with {OPTION} simulated:{count} (hloop run: --devices simulated:{count})",
         )
     )

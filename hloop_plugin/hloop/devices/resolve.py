@@ -180,6 +180,7 @@ def _too_few(table: DeviceTable, needs: str, count: int) -> DeviceError:
             where="",
             found=f"{needs}, but {are}: {table.source}",
             action=f"Run where {count} {'is' if count == 1 else 'are'} visible, or ask for "
-            f"simulated devices with {OPTION} simulated:{count} (hloop run: --devices simulated:{count})",
+            f"simulated devices with {OPTION} simulated:{count} "
+            f"(hloop run: --devices simulated:{count})",
         )
     )

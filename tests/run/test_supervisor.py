@@ -337,20 +337,22 @@ def test_a_stop_while_an_output_is_read_cancels_the_job(sup: Supervised) -> None
 
 
 def test_a_job_that_ignores_term_is_killed_at_the_end_of_its_grace(sup: Supervised) -> None:
-    sup.open(rendered(sup.root, job("a", DEAF)), grace_seconds=0.3)
+    set_up = sup.root / "set_up"
+    script = f"trap '' TERM; touch {set_up}; while :; do sleep 0.05; done"
+    sup.open(rendered(sup.root, job("a", script)), grace_seconds=0.3)
     sup.ready("a")
-    sup.pid("a")
+    wait_for(set_up.exists, "the job to ignore TERM")
     sup.stop()
     sup.ended("a")
     assert sup.events("job_gone")[0]["signal"] == "SIGKILL"
 
 
 def test_without_a_grace_period_no_term_is_sent(sup: Supervised) -> None:
-    trace = sup.root / "term"
-    script = f"trap 'echo > {trace}' TERM; while :; do sleep 0.05; done"
+    trace, set_up = sup.root / "term", sup.root / "set_up"
+    script = f"trap 'echo > {trace}' TERM; touch {set_up}; while :; do sleep 0.05; done"
     sup.open(rendered(sup.root, job("a", script)), grace_seconds=0)
     sup.ready("a")
-    sup.pid("a")
+    wait_for(set_up.exists, "the job to wait for TERM")
     sup.stop()
     sup.ended("a")
     assert not trace.exists()

@@ -112,7 +112,8 @@ def test_the_metadata_names_licence_python_and_readme(metadata):
 
 
 def test_the_description_is_the_readme(metadata):
-    assert metadata.get_payload().strip() == (ROOT / "README.md").read_text().strip()
+    description = metadata.get_payload(decode=True)
+    assert description.strip() == (ROOT / "README.md").read_bytes().strip()
 
 
 def test_the_metadata_requires_what_pyproject_names(metadata):

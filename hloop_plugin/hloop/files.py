@@ -64,8 +64,11 @@ class RunPaths:
             RunDirectoryError: it holds something, or is not a folder.
         """
         if not os.path.lexists(self.root):
-            return
-        if not self.root.is_dir():
+            above = next(path for path in self.root.parents if os.path.lexists(path))
+            if above.is_dir():
+                return
+            found = f"the run directory {self.root} cannot be made: {above} is not a folder"
+        elif not self.root.is_dir():
             found = f"the run directory {self.root} is not a folder"
         elif first := next(iter(sorted(os.listdir(self.root))), None):
             what = "a finished run" if self.report.exists() else f"{first!r} and maybe more"

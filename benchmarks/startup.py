@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from measuring import finish, run
+from measuring import Cost, finish, middle, run
 
 # Snakemake finds its plugins by this function; without is: as if it were not installed.
 HIDE = """
@@ -23,17 +23,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=20)
     options = parser.parse_args()
-    walls: dict[str, list[float]] = {"with": [], "without": []}
+    costs: dict[str, list[Cost]] = {"with": [], "without": []}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.repetitions):
             for name, code in (("with", START), ("without", HIDE + START)):
-                walls[name].append(run([sys.executable, "-c", code], Path(folder)).wall)
-    pairs = zip(walls["with"], walls["without"], strict=True)
-    extra = median(a - b for a, b in pairs) * 1e3
-    for name, values in walls.items():
-        print(f"{name:<8} the plugin: {median(values) * 1e3:7.1f} ms (median of {len(values)})")
-    print(f"difference, median of pairs: {extra:.1f} ms")
-    finish({"extra_ms": round(extra, 2)})
+                costs[name].append(run([sys.executable, "-c", code], Path(folder)))
+    for name, values in costs.items():
+        cost = middle(values)
+        print(
+            f"{name:<8} the plugin: {cost.wall * 1e3:7.1f} ms, {cost.cpu * 1e3:7.1f} ms of CPU "
+            f"(medians of {len(values)})"
+        )
+    pairs = list(zip(costs["with"], costs["without"], strict=True))
+    wall = median(a.wall - b.wall for a, b in pairs) * 1e3
+    cpu = median(a.cpu - b.cpu for a, b in pairs) * 1e3
+    print(f"difference, medians of pairs: {wall:.1f} ms, {cpu:.1f} ms of CPU")
+    finish({"extra_ms": round(wall, 2), "extra_cpu_ms": round(cpu, 2)})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hloop.files import FileDigest
 from hloop.run.hashing import INLINE_BYTES, DigestCache, Hashed, HashService, Refusal, Wanted
-from supervised import PATIENCE, wait_for
+from supervised import PATIENCE, is_alive, wait_for
 
 
 def digest(data: bytes) -> FileDigest:
@@ -304,7 +304,9 @@ def test_a_request_to_a_worker_that_just_died_is_answered(
 ) -> None:
     loop.submit("first", large)
     loop.run(1)
+    pid = loop.service.worker_pid
     loop.kill()
+    wait_for(lambda: not is_alive(pid or 0), "its death")
     loop.submit("second", sparse(tmp_path / "other", INLINE_BYTES + 2))
     assert loop.run(2) == ["first", "second"]
 

@@ -66,7 +66,8 @@ def seen(tmp_path: Path) -> dict[str, Any]:
     script, out = tmp_path / "look.py", tmp_path / "seen.json"
     script.write_text(LOOK)
     argv = [sys.executable, str(script), str(out), "a b", "$HOME", "*", "", "é"]
-    subprocess.run([sys.executable, "-c", STARTER, str(tmp_path), *argv], check=True)
+    starter = [sys.executable, "-c", STARTER, str(tmp_path), *argv]
+    subprocess.run(starter, input=b"not for the job", check=True)
     found: dict[str, Any] = json.loads(out.read_text())
     return found
 
@@ -258,19 +259,11 @@ def test_a_process_that_is_gone_is_of_no_attempt_and_no_session() -> None:
     assert found == (None, None)
 
 
-def test_cpu_time_of_a_name_with_brackets_and_blanks_is_read(tmp_path: Path) -> None:
-    odd = tmp_path / "a) b (c"
-    odd.symlink_to("/bin/sleep")
-    process = subprocess.Popen([str(odd), "60"])
-    try:
-        assert processes.cpu_ticks([process.pid]) >= 0
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_cpu_time_grows_with_work() -> None:
-    process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+@pytest.mark.parametrize("name", ["worker", "a) b (c"])
+def test_cpu_time_grows_with_work(tmp_path: Path, name: str) -> None:
+    program = tmp_path / name
+    program.symlink_to("/bin/sh")
+    process = subprocess.Popen([str(program), "-c", "while :; do :; done"])
     try:
         wait_for(lambda: processes.cpu_ticks([process.pid]) > 5, "CPU time")
     finally:
@@ -281,6 +274,7 @@ def test_cpu_time_grows_with_work() -> None:
 def test_a_signal_wakes_a_stopped_process() -> None:
     process = subprocess.Popen(["sleep", "60"])
     process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
     processes.send([process.pid], signal.SIGTERM)
     assert process.wait(60) == -signal.SIGTERM
 

@@ -1,9 +1,9 @@
 """The executor: what Snakemake hands over goes to the supervisor, what ends comes back.
 
-This is the only file that knows Snakemake's internals; tests/integration/test_contract.py
-names each of them. It decides nothing: what starts when is the engine's business, in the
-supervisor. It is imported at every start of Snakemake, so hloop's modules are imported where
-they are needed.
+With rulejobs.py and refusals.py beside it, this is all that knows Snakemake's internals;
+tests/integration/test_contract.py names each of them. It decides nothing: what starts when is
+the engine's business, in the supervisor. It is imported at every start of Snakemake, so
+hloop's modules are imported where they are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
-from snakemake_interface_executor_plugins.settings import DeploymentMethod, ExecMode
+from snakemake_interface_executor_plugins.settings import ExecMode
+
+from snakemake_executor_plugin_hloop.refusals import refuse_debugging, refuse_limits
+from snakemake_executor_plugin_hloop.rulejobs import RuleJobs
 
 if TYPE_CHECKING:
     from hloop.devices.resolve import DeviceTable
@@ -35,6 +38,7 @@ class Executor(RealExecutor):
 
     def __post_init__(self) -> None:
         self._client: SupervisorClient | None = None
+        self._rules = RuleJobs(self.workflow)
         self._old_handlers: dict[int, Any] = {}
         # Jobs that were handed over and have not come back, by the name they have here.
         self._jobs: dict[str, Any] = {}
@@ -59,7 +63,7 @@ class Executor(RealExecutor):
             # What is printed when a job starts; an error in it belongs into this thread.
             for member in job if job.is_group() else [job]:
                 _ = member.message, member.shellcmd
-            if self._is_bodiless(job) or self._is_fetched(job):
+            if self._is_bodiless(job) or self._rules.is_fetched(job):
                 # There is nothing to run.
                 self.printjob(job)
                 self.report_job_submission(SubmittedJobInfo(job))
@@ -151,17 +155,18 @@ class Executor(RealExecutor):
         # takes 0.25 s, which pass while the first jobs run.
         threading.Thread(target=_import_pandas, daemon=True).start()
         try:
-            self._refuse_debugging()
+            refuse_debugging(self.workflow)
             opening = self._opening()
         except HloopError as error:
             raise WorkflowError(str(error)) from None
         self._take_signals()
         self._environment = dict(os.environ)
         client = SupervisorClient(self._on_message, self._on_death)
-        client.send({"do": "open", **opening})
+        client.send(opening)
         return client
 
     def _opening(self) -> dict[str, Any]:
+        from hloop.run.opening import Opening
         from hloop.run.planrun import claim
         from hloop.run.settings import RunSettings
 
@@ -177,31 +182,21 @@ class Executor(RealExecutor):
         ]
         plan = run.rendered.plan if run is not None and wanted else None
         if plan is not None:
-            self._refuse_limits()
+            refuse_limits(self.workflow)
         self._table = settings.resolve(plan, os.environ)
         keep_going = self.workflow.execution_settings.keep_going
         engine = settings.engine(plan, self._table, keep_going=keep_going)
-        opening = None
+        run_part = None
         if run is not None and wanted:
             claim(run.rendered)
             self._claimed = True
-            opening = {
+            run_part = {
                 "run_dir": str(run.rendered.run_dir),
                 "repo_root": str(run.rendered.repo_root),
                 "versions": {"snakemake": _snakemake_version()},
                 "executor": "hloop",
             }
-        return {
-            "mode": engine.mode.value,
-            "placement": engine.placement.value,
-            "keep_going": keep_going,
-            "grace_seconds": settings.grace_seconds,
-            "cpu_workers": engine.cpu_workers,
-            "io_workers": engine.io_workers,
-            "devices": asdict(self._table),
-            "run": opening,
-            "wanted": wanted,
-        }
+        return Opening(engine, self._table, settings.grace_seconds, wanted, run_part).to_message()
 
     def _take_signals(self) -> None:
         """Let signals stop the run in an orderly way, but those that are ignored (nohup)."""
@@ -211,53 +206,6 @@ class Executor(RealExecutor):
             if (old := signal.getsignal(number)) is not signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
                 self._old_handlers[number] = old
-
-    def _refuse_debugging(self) -> None:
-        """Refuse what needs a terminal or an editor beside the job.
-
-        Raises:
-            HloopError: Snakemake was asked for it.
-        """
-        from hloop.errors import HloopError, Problem
-
-        settings = self.workflow.execution_settings
-        options = {"--debug": settings.debug, "--edit-notebook": settings.edit_notebook}
-        if given := [option for option, value in options.items() if value]:
-            raise HloopError(
-                Problem(
-                    "debugging",
-                    given[0],
-                    "hloop's jobs have no standard input and run in a session of their own",
-                    action="Use --executor local for this",
-                )
-            )
-
-    def _refuse_limits(self) -> None:
-        """Demand that Snakemake hands over every ready job of a plan.
-
-        A mode that waits for the plan's next job would wait for ever for one that Snakemake
-        holds back.
-
-        Raises:
-            HloopError: ``--resources`` limits a resource class.
-        """
-        from hloop.errors import HloopError, Problem
-        from hloop.plan.model import ResourceClass
-
-        limits = self.workflow.global_resources
-        given = [
-            c.value for c in ResourceClass if (r := limits.get(c.value)) and r.value is not None
-        ]
-        if given:
-            raise HloopError(
-                Problem(
-                    "limited_resource",
-                    "--resources",
-                    f"it limits {', '.join(given)}",
-                    "no limit on what a plan's jobs need: hloop gives out devices and workers",
-                    "Leave it out; use --hloop-devices, --hloop-cpu-workers, --hloop-io-workers",
-                )
-            )
 
     @property
     def _workflow_run(self) -> WorkflowRun | None:
@@ -293,9 +241,9 @@ class Executor(RealExecutor):
 
         async def prepare() -> None:
             for job in jobs:
-                if self._is_bodiless(job) or self._plan_job(job) or self._is_native(job):
+                if self._is_bodiless(job) or self._plan_job(job) or self._rules.is_native(job):
                     await job.prepare()
-                elif self._uses_cache(job):
+                elif self._rules.uses_cache(job):
                     await job.remove_existing_output()
                     for output in job.output:
                         output.prepare()
@@ -304,36 +252,6 @@ class Executor(RealExecutor):
 
     # Jobs that no plan holds
 
-    def _uses_cache(self, job: Any) -> bool:
-        """Whether a job's outputs are shared through Snakemake's cache (``--cache``)."""
-        asked = self.workflow.workflow_settings.cache
-        if asked is None or job.is_group() or not (job.rule.cache and job.rule.cache.output):
-            return False
-        # A Snakemake of its own is told the rules that --cache names, and sees to them itself.
-        return self._is_native(job) or not asked
-
-    def _is_fetched(self, job: Any) -> bool:
-        """Take a job's outputs from the cache. False where it does not have them."""
-        from snakemake.exceptions import CacheMissException
-
-        if not self._uses_cache(job):
-            return False
-        try:
-            self.workflow.async_run(job.rule.cache.fetch(job))
-        except CacheMissException:
-            return False
-        return True
-
-    def _store(self, job: Any) -> str:
-        """Bring a job's outputs into the cache. Gives what was wrong, or ""."""
-        from snakemake.exceptions import WorkflowError
-
-        try:
-            self.workflow.async_run(job.rule.cache.store(job))
-        except (OSError, WorkflowError) as error:
-            return f"its outputs cannot be cached: {error}"
-        return ""
-
     def _rule_message(self, name: str, job: Any) -> dict[str, Any] | None:
         """What the supervisor needs to run such a job; None where the job has failed already,
         or needs not run."""
@@ -341,15 +259,15 @@ class Executor(RealExecutor):
         from hloop.errors import HloopError
 
         try:
-            count = self._device_count(job)
+            count = self._rules.device_count(job)
             require_count(self._table, f"rule {job.name}", count)
         except HloopError as error:
             self._fail(name, str(error))
             return None
         environment = {k: v for k, v in os.environ.items() if self._environment.get(k) != v}
         argv = None
-        if self._is_native(job):
-            argv, variables = self._shell_command(job)
+        if self._rules.is_native(job):
+            argv, variables = self._rules.shell_command(job)
             environment |= variables
         if argv is None or len(argv[-1].encode()) >= MAX_ARGUMENT:
             argv = ["/bin/sh", "-c", self.format_job_exec(job)]
@@ -362,74 +280,6 @@ class Executor(RealExecutor):
             "gpu": count,
             "retry": _will_be_retried(job),
         }
-
-    def _is_native(self, job: Any) -> bool:
-        """Whether a job is a plain shell command, which needs no Snakemake of its own."""
-        deployment = self.workflow.deployment_settings.deployment_method
-        return (
-            not job.is_group()
-            and job.is_shell
-            and not job.is_shadow
-            and job.benchmark is None
-            and not (DeploymentMethod.CONDA in deployment and job.conda_env)
-            and not (DeploymentMethod.APPTAINER in deployment and job.container_img_url)
-            and not (DeploymentMethod.ENV_MODULES in deployment and job.env_modules)
-        )
-
-    def _shell_command(self, job: Any) -> tuple[list[str], dict[str, str]]:
-        """The command and the variables that Snakemake's own ``shell()`` would use."""
-        from snakemake.shell import shell
-
-        executable = job.resources.get("shell_exec") or shell.get_executable()
-        shell._check_executable(executable)
-        parts = (shell._get_process_prefix(executable), job.shellcmd, shell._process_suffix)
-        threads = str(job.threads)
-        variables = dict.fromkeys(
-            (
-                "OMP_NUM_THREADS",
-                "GOTO_NUM_THREADS",
-                "OPENBLAS_NUM_THREADS",
-                "MKL_NUM_THREADS",
-                "VECLIB_MAXIMUM_THREADS",
-                "NUMEXPR_NUM_THREADS",
-            ),
-            threads,
-        )
-        if tmpdir := job.resources.get("tmpdir"):
-            variables |= dict.fromkeys(("TMPDIR", "TMP", "TEMPDIR", "TEMP"), str(tmpdir))
-        return [executable or "/bin/sh", "-c", " ".join(parts).strip()], variables
-
-    def _device_count(self, job: Any) -> int:
-        """How many devices a job asks for, before Snakemake clamps it to ``--resources gpu``.
-
-        Raises:
-            HloopError: ``gpu`` is not a number of devices.
-        """
-        from hloop.errors import HloopError, Problem
-
-        if job.is_group():
-            return sum(self._device_count(member) for member in job)
-        asked = job.rule.resources.get("gpu")
-        if asked is not None and asked.is_evaluable():
-            asked = asked.evaluate(
-                job.wildcards,
-                input=job.input,
-                attempt=job.attempt,
-                threads=job.threads,
-                rulename=job.rule.name,
-                async_run=self.workflow.async_run,
-            )
-        count = 0 if asked is None else asked.value or 0
-        if not isinstance(count, int) or count < 0:
-            raise HloopError(
-                Problem(
-                    "gpu_count",
-                    f"rule {job.name}",
-                    f"resources gpu={count!r}",
-                    "the number of devices that the job needs",
-                )
-            )
-        return count
 
     # What the supervisor says; called in the thread that listens to it
 
@@ -446,7 +296,7 @@ class Executor(RealExecutor):
                     self.logger.info(f"{job.name} (jobid {job.jobid}) started on device {devices}")
             case "ended" if message["status"] == "completed":
                 self._completed.add(name)
-                if self._uses_cache(job) and (trouble := self._store(job)):
+                if self._rules.uses_cache(job) and (trouble := self._rules.store(job)):
                     self._fail(name, trouble)
                 else:
                     self._succeed(name)

@@ -26,6 +26,7 @@ from snakemake.scheduling import greedy
 from snakemake.settings import types as settings
 from snakemake.shell import shell
 from snakemake_executor_plugin_hloop.executor import Executor
+from snakemake_executor_plugin_hloop.rulejobs import RuleJobs
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
@@ -259,7 +260,7 @@ def test_the_variables_of_a_shell_command_are_snakemakes() -> None:
     # They stand as words in the body of shell(); a new one would be missed by native jobs.
     source = inspect.getsource(shell.__new__)
     names = {line.split('"')[1] for line in source.splitlines() if 'envvars["' in line}
-    ours = inspect.getsource(Executor._shell_command)
+    ours = inspect.getsource(RuleJobs.shell_command)
     assert names and all(f'"{name}"' in ours for name in names)
 
 

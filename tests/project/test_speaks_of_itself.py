@@ -182,3 +182,8 @@ def test_no_file_names_a_folder_of_the_machine_it_was_written_on():
         if ROOT / name != Path(__file__)
         for match in MACHINE.finditer((ROOT / name).read_bytes())
     ]
+
+
+def test_a_module_has_one_subject_and_so_few_lines():
+    lines = {name: len((ROOT / name).read_text().splitlines()) for name in MODULES}
+    assert not {name: count for name, count in lines.items() if count > 420}

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,9 @@ from hloop.plan.load import plan_from_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run.channel import LineReader, Message, encode
 from hloop.run.journal import read_journal
+from hloop.run.opening import Opening
 from hloop.run.planrun import claim
+from hloop.schedule.events import EngineSettings, Mode
 
 # How long a test waits for what must come; it ends as soon as that is there.
 PATIENCE = 60.0
@@ -121,20 +122,15 @@ class Supervised:
                 "versions": {"snakemake": "0"},
                 "executor": "hloop",
             }
-        self.send(
-            {
-                "do": "open",
-                "mode": mode,
-                "placement": "pinned",
-                "keep_going": keep_going,
-                "grace_seconds": grace_seconds,
-                "cpu_workers": cpu_workers,
-                "io_workers": 2,
-                "devices": asdict(resolve_devices(devices, {})),
-                "run": run,
-                "wanted": wanted,
-            }
+        table = resolve_devices(devices, {})
+        settings = EngineSettings(
+            mode=Mode(mode),
+            devices=[device.logical for device in table.devices],
+            cpu_workers=cpu_workers,
+            io_workers=2,
+            keep_going=keep_going,
         )
+        self.send(Opening(settings, table, grace_seconds, wanted, run).to_message())
 
     def ready(self, *names: str) -> None:
         self.send({"do": "ready", "jobs": list(names)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,7 +92,7 @@ class Filler:
     """
 
     def __init__(self, repo_root: str | Path, run_dir: str | Path) -> None:
-        self.root, self.run = os.path.abspath(repo_root), os.path.abspath(run_dir)
+        self.root, self.run = _normalised(repo_root), _normalised(run_dir)
         self.problems: list[Problem] = []
 
     def job(self, job: Job, where: str) -> RenderedJob:
@@ -117,7 +118,7 @@ class Filler:
         )
 
     def path(self, template: str, where: str) -> str:
-        return os.path.normpath(os.path.join(self.root, self.text(template, where)))
+        return _normalised(os.path.join(self.root, self.text(template, where)))
 
     def text(self, template: str, where: str) -> str:
         if "{" not in template and "}" not in template:
@@ -125,3 +126,10 @@ class Filler:
         if problem := near_miss(template):
             self.problems.append(replace(problem, where=where))
         return fill(template, self.root, self.run)
+
+
+def _normalised(path: str | Path) -> str:
+    """Make a path absolute, without ``..`` and doubled slashes. Links are kept."""
+    # POSIX leaves open what two slashes in front mean, so Python keeps them; to Linux they
+    # are one.
+    return re.sub("^//+", "/", os.path.abspath(path))

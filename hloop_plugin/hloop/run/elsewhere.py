@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import queue
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hloop.errors import HloopError, Problem
 from hloop.run.channel import Message
 from hloop.run.client import SupervisorClient
+from hloop.run.opening import Opening
 from hloop.run.planrun import PlanRun, claim
 
 if TYPE_CHECKING:
@@ -70,24 +70,13 @@ def run_job(run: WorkflowRun, job_id: str) -> None:
     client = SupervisorClient(
         answers.put, lambda trouble: answers.put({"say": "died", "message": trouble})
     )
-    client.send(
-        {
-            "do": "open",
-            "mode": settings.mode.value,
-            "placement": settings.placement.value,
-            "keep_going": False,
-            "grace_seconds": run.settings.grace_seconds,
-            "cpu_workers": 1,
-            "io_workers": 1,
-            "devices": asdict(table),
-            "run": {
-                "run_dir": str(run.rendered.run_dir),
-                "repo_root": str(run.rendered.repo_root),
-                "only": job_id,
-            },
-            "wanted": [job_id],
-        }
-    )
+    run_part = {
+        "run_dir": str(run.rendered.run_dir),
+        "repo_root": str(run.rendered.repo_root),
+        "only": job_id,
+    }
+    opening = Opening(settings, table, run.settings.grace_seconds, [job_id], run_part)
+    client.send(opening.to_message())
     client.send({"do": "ready", "jobs": [job_id]})
     try:
         while (answer := answers.get())["say"] == "started":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import signal
 import socket
 import sys
@@ -20,7 +19,7 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from hloop.devices.resolve import Device, DeviceTable
+from hloop.devices.resolve import DeviceTable
 from hloop.plan.render import RenderedArtifact
 from hloop.run import processes
 from hloop.run.attempt import (
@@ -37,8 +36,9 @@ from hloop.run.channel import LineReader, Message, Outbox
 from hloop.run.hashing import Hashed, HashService, Wanted
 from hloop.run.jobtrees import JobTrees
 from hloop.run.launcher import Launcher
+from hloop.run.loop import CHUNK, Loop
+from hloop.run.opening import Opening
 from hloop.run.planrun import PlanRun
-from hloop.run.timers import Timers
 from hloop.run.watchdog import Watchdog
 from hloop.schedule.engine import Engine
 from hloop.schedule.events import (
@@ -51,8 +51,6 @@ from hloop.schedule.events import (
     JobReady,
     JobRejected,
     Launch,
-    Mode,
-    Placement,
     Skip,
     Slot,
     SlotFreed,
@@ -60,8 +58,6 @@ from hloop.schedule.events import (
     Stop,
     WaveStarted,
 )
-
-CHUNK = 1 << 16
 
 
 class Supervisor:
@@ -73,7 +69,6 @@ class Supervisor:
         sock.set_inheritable(False)
         self._outbox = Outbox(sock)
         self._reader = LineReader()
-        self._selector = selectors.DefaultSelector()
         self._hashes = HashService()
         self._hash_socket: socket.socket | None = None
         self._attempts: dict[str, Attempt] = {}
@@ -82,13 +77,13 @@ class Supervisor:
         self._skipped: set[str] = set()
         self._events: list[Event] = []
         self._instructions: deque[Instruction] = deque()
-        self._timers = Timers()
-        self._watchdog = Watchdog(self._timers, self._cpu_ticks, self._stop)
+        self._loop = Loop()
+        self._watchdog = Watchdog(self._loop.timers, self._cpu_ticks, self._stop)
         # Until the executor opens the run, there is nothing to run.
         self._run: PlanRun | None = None
         self._table = DeviceTable((), "", None)
         self._engine = Engine(EngineSettings())
-        self._trees = JobTrees(self._timers, 0, self._own_pids, self._gone)
+        self._trees = JobTrees(self._loop.timers, 0, self._own_pids, self._gone)
         self._stopping: str | None = None
         self._closing = False
         self._connected = True
@@ -98,38 +93,27 @@ class Supervisor:
     def run(self) -> None:
         """Serve until the executor closes the run or dies."""
         processes.become_subreaper()
-        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, lambda *_: None)
-        self._selector.register(wake_read, selectors.EVENT_READ, self._on_signal)
-        self._selector.register(self._socket, selectors.EVENT_READ, self._on_message)
+        self._loop.take_signals(
+            (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT), self._on_signals
+        )
+        self._loop.watch(self._socket, self._on_message)
         while not (self._unfinished == 0 and (self._closing or not self._connected)):
-            for key, _ in self._selector.select(self._timers.patience()):
-                key.data(key.fileobj)
-            self._timers.run_due()
+            self._loop.turn()
             self._work_off()
-            self._register()
+            self._watch_sockets()
         self._finish_run()
 
-    def _register(self) -> None:
-        """Watch the sockets for what there is to do on them now."""
+    def _watch_sockets(self) -> None:
         if self._connected:
-            wanted = selectors.EVENT_READ
-            if not self._outbox.flush():
-                wanted |= selectors.EVENT_WRITE
-            self._selector.modify(self._socket, wanted, self._on_message)
+            self._loop.watch(self._socket, self._on_message, write=not self._outbox.flush())
         if self._hashes.socket is not self._hash_socket:
             if self._hash_socket is not None:
-                self._selector.unregister(self._hash_socket)
+                self._loop.forget(self._hash_socket)
             self._hash_socket = self._hashes.socket
             if self._hash_socket is not None:
-                self._selector.register(
-                    self._hash_socket, selectors.EVENT_READ, lambda _: self._hashes.read()
-                )
+                self._loop.watch(self._hash_socket, self._hashes.read)
 
-    def _on_signal(self, fd: Any) -> None:
-        numbers = os.read(fd, CHUNK)
+    def _on_signals(self, numbers: bytes) -> None:
         self._trees.reap()
         for number in numbers:
             if number != signal.SIGCHLD:
@@ -137,7 +121,7 @@ class Supervisor:
 
     # Messages from the executor
 
-    def _on_message(self, _: Any) -> None:
+    def _on_message(self) -> None:
         try:
             data = self._socket.recv(CHUNK)
         except BlockingIOError:
@@ -146,46 +130,23 @@ class Supervisor:
             data = b""
         if not data:
             self._connected = False
-            self._selector.unregister(self._socket)
+            self._loop.forget(self._socket)
             if not self._closing:
                 self._stop_run("the Snakemake process died")
             return
         for message in self._reader.feed(data):
             getattr(self, f"_do_{message.pop('do')}")(**message)
 
-    def _do_open(
-        self,
-        *,
-        mode: str,
-        placement: str,
-        keep_going: bool,
-        grace_seconds: float,
-        cpu_workers: int,
-        io_workers: int,
-        devices: Message,
-        run: Message | None,
-        wanted: list[str] | None,
-    ) -> None:
-        self._table = DeviceTable(
-            tuple(Device(**device) for device in devices["devices"]),
-            devices["source"],
-            devices["mask"],
-        )
-        settings = EngineSettings(
-            mode=Mode(mode),
-            devices=tuple(device.logical for device in self._table.devices),
-            cpu_workers=cpu_workers,
-            io_workers=io_workers,
-            placement=Placement(placement),
-            keep_going=keep_going,
-        )
-        self._run = None if run is None else PlanRun.open(run, settings, self._table)
-        nodes = () if self._run is None else self._run.nodes
+    def _do_open(self, **message: Any) -> None:
+        opening = Opening.from_message(**message)
+        self._table = opening.table
+        if opening.run is not None:
+            self._run = PlanRun.open(opening.run, opening.settings, self._table)
         self._launcher = Launcher(self._table, self._run)
-        self._trees = JobTrees(
-            self._timers, round(grace_seconds * 1e9), self._own_pids, self._gone
-        )
-        self._engine = Engine(settings, nodes, wanted)
+        grace_ns = round(opening.grace_seconds * 1e9)
+        self._trees = JobTrees(self._loop.timers, grace_ns, self._own_pids, self._gone)
+        nodes = () if self._run is None else self._run.nodes
+        self._engine = Engine(opening.settings, nodes, opening.wanted)
         self._instructions.extend(self._engine.start())
         if self._stopping is not None:
             self._halt(self._stopping)
@@ -446,7 +407,7 @@ def main() -> None:
     try:
         supervisor.run()
     except BaseException:
-        # Jobs die with this process, by their parent-death signal; the executor says why.
+        # The jobs die with this process (processes.Lifeline); the executor says why.
         text = traceback.format_exc()
         print(f"hloop: the supervisor failed\n{text}", file=sys.stderr)
         with contextlib.suppress(OSError):

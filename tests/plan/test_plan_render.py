@@ -26,6 +26,16 @@ def test_dots_in_a_path_are_resolved() -> None:
     assert rendered(outputs=(Artifact("r", "{run_dir}/a/../b"),)).outputs[0].path == "/runs/1/b"
 
 
+def test_two_slashes_in_front_of_a_path_are_one() -> None:
+    assert rendered(inputs=(Artifact("r", "//data/x"),)).inputs[0].path == "/data/x"
+
+
+@pytest.mark.parametrize(("folder", "cwd"), [("//runs/1", "/runs/1/x"), ("/", "/x")])
+def test_two_slashes_in_front_of_a_folder_are_one(folder: str, cwd: str) -> None:
+    job = Job(job_id="a", resource=ResourceClass.CPU, command=("true",), cwd="{run_dir}/x")
+    assert render_plan(Plan("p", (job,)), "/repo", folder).jobs["a"].cwd == cwd
+
+
 def test_environment_values_are_templates_and_names_are_not() -> None:
     environment = {"{run_dir}": "{repo_root}:{run_dir}"}
     assert rendered(environment=environment).environment == {"{run_dir}": "/repo:/runs/1"}

@@ -129,7 +129,6 @@ class Filler:
 
 
 def _normalised(path: str | Path) -> str:
-    """Make a path absolute, without ``..`` and doubled slashes. Links are kept."""
-    # POSIX leaves open what two slashes in front mean, so Python keeps them; to Linux they
-    # are one.
+    """Make a path absolute and resolve ``..`` by text. Links are kept."""
+    # Python keeps two slashes in front, whose meaning POSIX leaves open. On Linux they are one.
     return re.sub("^//+", "/", os.path.abspath(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hloop.run.measures import Span, overlaps
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_run import SyntheticRun
+from synthetic_run import PLAN, SyntheticRun
 
 
 @st.composite
@@ -85,6 +86,14 @@ def test_every_slot_is_idle_for_what_it_did_not_use(scheduling: dict[str, Any]) 
         "cpu 1": 0.264,
         "io 0": 0.254,
     }
+
+
+def test_a_class_has_no_more_slots_than_jobs_whatever_its_limit(tmp_path: Path) -> None:
+    plan = replace(PLAN, max_cpu_workers=1000, max_io_workers=1000)
+    run = SyntheticRun(tmp_path / "repo", plan)
+    run.run_all()
+    idle = run.write()["scheduling"]["idle_seconds"]
+    assert list(idle) == ["device 0", "device 1", "cpu 0", "cpu 1", "io 0"]
 
 
 def test_waiting_is_counted_from_ready_to_start(scheduling: dict[str, Any]) -> None:

@@ -5,11 +5,12 @@ Pure arithmetic over offsets in nanoseconds of one monotonic clock; it reads no 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hloop.plan.model import Plan
+from hloop.plan.model import Plan, ResourceClass
 from hloop.schedule.bounds import LowerBound, lower_bound
 from hloop.schedule.events import EngineSettings, Slot, SlotKind
 from hloop.schedule.nodes import plan_nodes
@@ -99,7 +100,7 @@ def scheduling(
         "efficiency": round(bound.value_ns / makespan_ns, 6)
         if 0 < bound.value_ns <= makespan_ns
         else None,
-        "idle_seconds": _idle_seconds(settings, spans, makespan_ns),
+        "idle_seconds": _idle_seconds(plan, settings, spans, makespan_ns),
         "ready_to_start_seconds": {
             span.job_id: seconds(span.start_ns - ready)
             for span in spans
@@ -120,12 +121,19 @@ def _lower_bound(plan: Plan, settings: EngineSettings, spans: Sequence[Span]) ->
 
 
 def _idle_seconds(
-    settings: EngineSettings, spans: Sequence[Span], makespan_ns: int
+    plan: Plan, settings: EngineSettings, spans: Sequence[Span], makespan_ns: int
 ) -> dict[str, float]:
-    """Give what each slot of the run left unused of the makespan, by the slot's name."""
+    """Give what each slot of the run left unused of the makespan, by the slot's name.
+
+    Of the workers of a class, those beyond its number of jobs are left out: a limit may be
+    any number.
+    """
+    jobs = Counter(job.resource for job in plan.jobs)
+    cpus = min(settings.cpu_workers, jobs[ResourceClass.CPU])
+    ios = min(settings.io_workers, jobs[ResourceClass.IO])
     slots = [Slot(SlotKind.GPU, device) for device in settings.devices]
-    slots += [Slot(SlotKind.CPU, index) for index in range(settings.cpu_workers)]
-    slots += [Slot(SlotKind.IO, index) for index in range(settings.io_workers)]
+    slots += [Slot(SlotKind.CPU, index) for index in range(cpus)]
+    slots += [Slot(SlotKind.IO, index) for index in range(ios)]
     idle = {slot.name: makespan_ns for slot in slots}
     # Under another executor jobs may share a slot: what is used twice is used once.
     used_until: dict[str | None, int] = {}

@@ -48,3 +48,7 @@ def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
 def test_it_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "anything").touch()
     assert "Choose another run directory, or move this one away" in refusal(tmp_path)
+
+
+def test_a_name_that_is_too_long_is_said(tmp_path: Path) -> None:
+    assert "cannot be made: File name too long" in refusal(tmp_path / ("x" * 300))

@@ -64,10 +64,10 @@ class RunPaths:
             RunDirectoryError: it holds something, or is not a folder.
         """
         if not os.path.lexists(self.root):
-            above = next(path for path in self.root.parents if os.path.lexists(path))
-            if above.is_dir():
+            reason = _obstacle(self.root)
+            if not reason:
                 return
-            found = f"the run directory {self.root} cannot be made: {above} is not a folder"
+            found = f"the run directory {self.root} cannot be made: {reason}"
         elif not self.root.is_dir():
             found = f"the run directory {self.root} is not a folder"
         elif first := next(iter(sorted(os.listdir(self.root))), None):
@@ -84,6 +84,18 @@ class RunPaths:
                 action="Choose another run directory, or move this one away",
             )
         )
+
+
+def _obstacle(path: Path) -> str:
+    """Say why a folder that is not there cannot be made; "" where nothing is in the way."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        above = next(parent for parent in path.parents if os.path.lexists(parent))
+        return "" if above.is_dir() else f"{above} is not a folder"
+    except OSError as error:
+        return str(error.strerror)
+    return ""
 
 
 @dataclass(frozen=True)

@@ -286,6 +286,7 @@ def test_worker_limits_take_the_place_of_the_plans(hloop):
 
 
 def test_the_run_directory_and_the_root_can_be_given(hloop, tmp_path):
+    (tmp_path / "sub").mkdir()
     document = hloop(
         *("plan", "plan.json", "--json", "--run-dir", "else", "--repo-root", "sub")
     ).document

@@ -57,6 +57,12 @@ def test_a_run_directory_that_is_no_path_is_named(tmp_path: Path, value: object)
     assert "run_dir" in refusal({"plan": str(path), "run_dir": value}, tmp_path)
 
 
+def test_a_repository_root_that_is_not_there_is_named(tmp_path: Path) -> None:
+    root = tmp_path / "missing"
+    text = refusal({"run_dir": "run", "plan": "p", "repo_root": str(root)}, tmp_path)
+    assert f"{root} is no folder" in text
+
+
 def test_a_missing_run_directory_is_named(tmp_path: Path) -> None:
     path = write_plan(tmp_path, job("a"))
     assert "run_dir" in refusal({"plan": str(path)}, tmp_path)

@@ -42,4 +42,13 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 
 def repo_root_or_here(repo_root: Path | None) -> Path:
-    return (repo_root or Path()).absolute()
+    """Give the repository root, absolute.
+
+    Raises:
+        HloopError: it is no folder.
+    """
+    from hloop.plan.paths import check_repo_root
+
+    root = (repo_root or Path()).absolute()
+    check_repo_root(root)
+    return root

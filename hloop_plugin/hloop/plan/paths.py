@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+from hloop.errors import HloopError, Problem
 
 
 class Resolver:
@@ -30,3 +33,21 @@ class Resolver:
 def inside(path: str, folder: str) -> bool:
     """Say whether ``path`` lies in ``folder``, by components. A folder is not in itself."""
     return path.startswith(folder.rstrip("/") + "/") and path != folder
+
+
+def check_repo_root(path: Path) -> None:
+    """Demand that a repository root is there.
+
+    Raises:
+        HloopError: it is no folder.
+    """
+    if not path.is_dir():
+        raise HloopError(
+            Problem(
+                "repo_root",
+                "repo_root",
+                f"{path} is no folder",
+                "the folder that {repo_root} stands for",
+                "Correct the path",
+            )
+        )

@@ -21,6 +21,7 @@ from hloop.plan.contract import format_problems
 from hloop.plan.lint import lint
 from hloop.plan.model import Plan
 from hloop.plan.order import topological_order
+from hloop.plan.paths import check_repo_root
 from hloop.plan.prepare import prepare
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run import elsewhere
@@ -124,6 +125,7 @@ def define(
     """
     source = _checked_source(config)
     root = Path(os.path.abspath(config.get("repo_root") or default_root))
+    check_repo_root(root)
     run_dir = Path(os.path.abspath(config["run_dir"]))
     settings = RunSettings().override(config, source=CONFIGURATION)
     if subprocess:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +134,31 @@ def test_a_reader_that_goes_away_gets_no_traceback():
     error = process.stderr.read()
     process.stderr.close()
     assert (process.wait(), error) == (2, "")
+
+
+@pytest.fixture
+def in_ascii(tmp_path):
+    """Show a plan on a terminal whose encoding lacks its name."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "schema_version: mimicx.hloop-plan.v1\nplan_id: é\n"
+        "jobs: [{job_id: a, resource: cpu, command: ['true']}]\n"
+    )
+
+    def call(*options):
+        return subprocess.run(
+            [sys.executable, "-m", "hloop", "plan", str(plan), *options],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+        )
+
+    return call
+
+
+def test_a_name_that_the_terminal_lacks_is_shown_escaped(in_ascii):
+    assert in_ascii().stdout.startswith("plan \\xe9: 1 jobs\n")
+
+
+def test_a_name_that_the_encoding_lacks_is_right_in_json(in_ascii):
+    assert json.loads(in_ascii("--json").stdout)["plan_id"] == "é"

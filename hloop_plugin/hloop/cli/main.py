@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -58,6 +59,9 @@ app.command("compare")(compare)
 
 def main() -> None:
     """Run the command line and exit. Errors that a user can mend come without a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal's encoding lacks must not end a run with an error.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(as_json="--json" in sys.argv)
         sys.stdout.flush()

@@ -11,7 +11,9 @@ from hloop.errors import HloopError
 
 def print_json(value: Any) -> None:
     """Print one JSON document to stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    # JSON has escapes of its own for what another encoding lacks.
+    escape = (sys.stdout.encoding or "").lower() != "utf-8"
+    print(json.dumps(value, indent=2, ensure_ascii=escape))
 
 
 def print_error(error: HloopError, *, as_json: bool) -> None:

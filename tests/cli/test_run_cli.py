@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def hloop_run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a plan of two jobs; ``script`` is the second."""
+ARGV = [
+    *(sys.executable, "-m", "hloop", "run", "--plan", "plan.json"),
+    *("--run-dir", "out", "--devices", "simulated:1"),
+]
+
+
+def write_plan(script: str) -> None:
+    """Write a plan of two jobs; ``script`` is the second."""
     jobs = [
         {"job_id": "first", "resource": "cpu", "command": ["true"]},
         {
@@ -28,9 +37,15 @@ def hloop_run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
     ]
     plan = {"schema_version": "mimicx.hloop-plan.v1", "plan_id": "two", "jobs": jobs}
     Path("plan.json").write_text(json.dumps(plan))
-    argv = ("run", "--plan", "plan.json", "--run-dir", "out", "--devices", "simulated:1")
+
+
+def hloop_run(
+    script: str, *options: str, stderr: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Run a plan of two jobs; ``script`` is the second."""
+    write_plan(script)
     return subprocess.run(
-        [sys.executable, "-m", "hloop", *argv, *options], capture_output=True, text=True
+        [*ARGV, *options], stdout=subprocess.PIPE, stderr=stderr, text=True, check=False
     )
 
 
@@ -59,3 +74,49 @@ def test_people_get_a_line_per_event_on_stderr_and_the_result_on_stdout(tmp_path
         "first completed",
         "second started on io 0",
     ]
+
+
+def test_a_job_that_spoils_the_journal_gets_no_traceback():
+    process = hloop_run("echo spoilt >> out/journal.jsonl")
+    assert process.returncode == 2
+    assert "Traceback" not in process.stderr
+    assert "not a JSON object" in process.stderr
+
+
+def test_the_run_goes_on_where_nobody_reads_what_it_shows():
+    reader, writer = os.pipe()
+    os.close(reader)
+    # Long enough for the first line to be written before the run is over.
+    hloop_run("sleep 1", stderr=writer)
+    os.close(writer)
+    assert json.loads(Path("out/hloop_run.json").read_text())["status"] == "completed"
+
+
+def test_what_a_job_printed_cannot_change_the_terminal():
+    process = hloop_run(r"printf 'red \033[31m\n' >&2; exit 1")
+    assert "    red \ufffd[31m\n" in process.stdout
+
+
+def test_a_repository_root_that_is_not_there_is_no_answer():
+    process = hloop_run("true", "--repo-root", "missing")
+    assert process.returncode == 2
+    assert "missing is no folder" in process.stderr
+    assert not Path("out").exists()
+
+
+def test_a_signal_before_the_run_began_is_told_in_a_line():
+    write_plan("true")
+    process = subprocess.Popen(ARGV, stderr=subprocess.PIPE, text=True)
+    while not _catches(process.pid, signal.SIGHUP):  # The last one that it takes.
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == "hloop: SIGINT came before the run began\n"
+    assert process.returncode == 2
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(mask, 16) >> (number - 1) & 1)

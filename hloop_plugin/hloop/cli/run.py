@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -130,9 +131,15 @@ def _run_snakemake(
             *("--drop-metadata", "--nocolor"),
             *(["--keep-going"] if keep_going else []),
         ]
+        received: list[int] = []
         with log.open("wb") as output:
-            child = _start(argv, output)
-        show(follow(paths.journal, lambda: child.poll() is None), len(rendered.jobs))
+            child = _start(argv, output, received)
+        try:
+            show(follow(paths.journal, lambda: child.poll() is None), len(rendered.jobs))
+        except Exception as error:
+            # Nobody may be reading any more, or a job has spoilt the journal. The run goes on.
+            with contextlib.suppress(OSError):
+                print(f"hloop: the run goes on, but is not shown: {error!r}", file=sys.stderr)
         code = child.wait()
         _await_supervisor()
         printed = log.read_text(errors="replace")
@@ -140,6 +147,9 @@ def _run_snakemake(
     try:
         report: dict[str, Any] = json.loads(paths.report.read_bytes())
     except (OSError, ValueError):
+        if received and not paths.journal.exists():
+            name = signal.Signals(received[0]).name
+            raise HloopError(Problem("stopped", "", f"{name} came before the run began")) from None
         end = "\n".join(printed.splitlines()[-40:])
         raise HloopError(
             Problem("no_report", "", f"Snakemake ended with {code} and left no report:\n{end}")
@@ -147,8 +157,11 @@ def _run_snakemake(
     return report
 
 
-def _start(argv: list[str], output: Any) -> subprocess.Popen[bytes]:
-    """Start Snakemake in a session of its own, so that a signal reaches it once: from here."""
+def _start(argv: list[str], output: Any, received: list[int]) -> subprocess.Popen[bytes]:
+    """Start Snakemake in a session of its own, so that a signal reaches it once: from here.
+
+    The numbers of the signals that come are put into ``received``.
+    """
     from hloop.run.processes import become_subreaper, die_with_parent
 
     become_subreaper()
@@ -163,6 +176,7 @@ def _start(argv: list[str], output: Any) -> subprocess.Popen[bytes]:
     )
 
     def forward(number: int, _frame: Any) -> None:
+        received.append(number)
         if child.poll() is None:
             child.send_signal(number)
 
@@ -209,7 +223,8 @@ def _print_summary(report: dict[str, Any], paths: RunPaths) -> None:
         for job in fates.get(status, []):
             print(f"{status}: {job['job_id']}: {job['failure']['message']}")
             if status not in ("skipped", "cancelled") and job["failure"]["stderr_tail"]:
-                print("    " + job["failure"]["stderr_tail"].replace("\n", "\n    "))
+                tail = _printable(job["failure"]["stderr_tail"])
+                print("    " + tail.replace("\n", "\n    "))
     counts = ", ".join(f"{len(jobs)} {status}" for status, jobs in fates.items())
     simulated = any(device["simulated"] for device in report["devices"])
     print(
@@ -217,3 +232,8 @@ def _print_summary(report: dict[str, Any], paths: RunPaths) -> None:
         f" (mode {report['mode']}{', simulated devices' if simulated else ''})"
     )
     print(f"report: {paths.report}")
+
+
+def _printable(text: str) -> str:
+    """Put a mark in place of what could change how the terminal works."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)

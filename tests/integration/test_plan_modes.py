@@ -252,3 +252,19 @@ def test_a_failed_rule_outside_the_plan_ends_what_waits_for_it(workspace, make_j
     assert result.returncode == 1, result.stdout
     statuses = {job_id: job["status"] for job_id, job in workspace.jobs().items()}
     assert statuses == {"needs": "skipped", "own": "completed", "zzz": "completed"}
+
+
+def test_the_packaged_workflow_is_refused_as_a_module(workspace, make_job):
+    workspace.plan(make_job("a"))
+    snakefile = data_dir("workflow") / "Snakefile"
+    workspace.write(
+        "Snakefile",
+        f"module plan:\n    snakefile: {str(snakefile)!r}\n    config: config\n"
+        "use rule * from plan\n",
+    )
+    argv = workspace.snakemake_argv()
+    argv[argv.index(snakefile)] = "Snakefile"
+    result = workspace.run(*argv)
+    assert result.returncode == 1
+    assert "cannot be a module of another" in result.stdout
+    assert not (workspace.root / "run").exists()

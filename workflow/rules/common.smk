@@ -12,6 +12,12 @@ if not {"workload", "plan"} & config.keys():
     configfile: "config/config.yaml"
 
 
+if workflow.modifier.parent_modifier is not None:
+    raise WorkflowError(
+        "A plan's workflow cannot be a module of another: the executor would not find the "
+        "plan. Run it by itself."
+    )
+
 try:
     # The executor finds the plan under this name.
     hloop_run = define(

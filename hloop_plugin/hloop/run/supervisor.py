@@ -406,12 +406,12 @@ def main() -> None:
     supervisor = Supervisor(sock)
     try:
         supervisor.run()
-    except BaseException:
+    except BaseException as error:
         # The jobs die with this process (processes.Lifeline); the executor says why.
-        text = traceback.format_exc()
-        print(f"hloop: the supervisor failed\n{text}", file=sys.stderr)
+        print(f"hloop: the supervisor failed\n{traceback.format_exc()}", file=sys.stderr)
         with contextlib.suppress(OSError):
             sock.setblocking(True)
+            text = f"{type(error).__name__}: {error}"
             Outbox(sock).put({"say": "trouble", "message": text})
         sys.exit(1)
 

@@ -106,10 +106,10 @@ class Executor(RealExecutor):
         goodbye = self._client.close()
         if goodbye is None and self._claimed:
             goodbye = self._close_for_supervisor()
-        if goodbye is not None:
-            self._print_goodbye(goodbye)
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
+        if goodbye is not None:
+            self._print_goodbye(goodbye)
 
     def cancel(self) -> None:
         if self._client is not None:
@@ -346,10 +346,16 @@ class Executor(RealExecutor):
             return {"trouble": f"the run report cannot be written: {error}"}
 
     def _print_goodbye(self, goodbye: dict[str, Any]) -> None:
-        """Say how the plan's run ended and where its report is."""
+        """Say how the plan's run ended and where its report is.
+
+        Raises:
+            WorkflowError: there is no report.
+        """
+        from snakemake.exceptions import WorkflowError
+
         if trouble := goodbye.get("trouble"):
-            self.logger.error(f"hloop: {trouble}")
-        elif goodbye.get("status"):
+            raise WorkflowError(f"hloop: {trouble}")
+        if goodbye.get("status"):
             counts = ", ".join(f"{n} {status}" for status, n in goodbye["counts"].items())
             self.logger.info(
                 f"hloop: run {goodbye['status']} ({counts}) in "

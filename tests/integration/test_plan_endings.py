@@ -258,3 +258,18 @@ def test_odd_job_ids_and_file_names_work(workspace, make_job):
     result = workspace.hloop_run()
     assert result.returncode == 0, result.stdout
     assert (workspace.root / "run/a b/ü 'x' #1%.txt").exists()
+
+
+def test_a_run_whose_report_cannot_be_written_has_not_succeeded(workspace, make_job):
+    workspace.plan(make_job("a", "rm run/journal.jsonl"))
+    result = workspace.run(*workspace.snakemake_argv())
+    assert "the run report cannot be written" in result.stdout
+    assert result.returncode == 1
+
+
+def test_a_record_that_the_job_itself_has_put_there_is_named(workspace, make_job):
+    workspace.plan(make_job("a", "touch run/jobs/a/attempt_status.json"))
+    workspace.hloop_run()
+    assert workspace.jobs()["a"]["failure"]["message"] == (
+        "its record cannot be written: ${RUN_DIR}/jobs/a/attempt_status.json: File exists"
+    )

@@ -204,7 +204,9 @@ class PlanRun:
         try:
             publish_status(paths, attempt, outcome, self.portable)
         except OSError as error:
-            text = f"its record cannot be written: {error.filename}: {error.strerror}"
+            # Publishing goes through a temporary file; the record's own name comes second.
+            name = error.filename2 or error.filename
+            text = f"its record cannot be written: {name}: {error.strerror}"
             outcome = Outcome(Status.FAILED, Failure("record_unwritable", text))
         failure, entry, text = outcome.failure, None, ""
         if failure is not None:

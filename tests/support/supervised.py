@@ -44,6 +44,51 @@ def rendered(root: Path, *jobs: Mapping[str, Any], **fields: Any) -> RenderedPla
     return render_plan(plan_from_document({**document, **fields}), root, root / "run")
 
 
+def opening(
+    plan: RenderedPlan | None = None,
+    *,
+    mode: str = "hloop",
+    keep_going: bool = False,
+    grace_seconds: float = 5,
+    cpu_workers: int = 4,
+    wanted: Sequence[str] | None = None,
+) -> Message:
+    """The message that opens a run on two simulated devices. A plan's run directory is claimed
+    for it."""
+    run = None
+    if plan is not None:
+        claim(plan)
+        run = {
+            "run_dir": str(plan.run_dir),
+            "repo_root": str(plan.repo_root),
+            "versions": {"snakemake": "0"},
+            "executor": "hloop",
+        }
+    settings = EngineSettings(
+        mode=Mode(mode),
+        devices=[0, 1],
+        cpu_workers=cpu_workers,
+        io_workers=2,
+        keep_going=keep_going,
+    )
+    table = resolve_devices("simulated:2", {})
+    return Opening(settings, table, grace_seconds, wanted, run).to_message()
+
+
+def rule_job(name: str, script: str, folder: Path, **fields: Any) -> Message:
+    """The message that hands over a job of no plan."""
+    return {
+        "do": "rule",
+        "name": name,
+        "argv": ["sh", "-c", script],
+        "cwd": str(folder),
+        "environment": {},
+        "gpu": 0,
+        "retry": False,
+        **fields,
+    }
+
+
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
     """Wait until ``condition`` gives something true, and give that."""
     deadline = time.monotonic() + PATIENCE
@@ -101,54 +146,16 @@ class Supervised:
     def send(self, *messages: Message) -> None:
         self.socket.sendall(b"".join(map(encode, messages)))
 
-    def open(
-        self,
-        plan: RenderedPlan | None = None,
-        *,
-        mode: str = "hloop",
-        devices: str = "simulated:2",
-        keep_going: bool = False,
-        grace_seconds: float = 5,
-        cpu_workers: int = 4,
-        wanted: Sequence[str] | None = None,
-    ) -> None:
-        """Claim the plan's run directory, if there is a plan, and open the run."""
-        run = None
-        if plan is not None:
-            claim(plan)
-            run = {
-                "run_dir": str(plan.run_dir),
-                "repo_root": str(plan.repo_root),
-                "versions": {"snakemake": "0"},
-                "executor": "hloop",
-            }
-        table = resolve_devices(devices, {})
-        settings = EngineSettings(
-            mode=Mode(mode),
-            devices=[device.logical for device in table.devices],
-            cpu_workers=cpu_workers,
-            io_workers=2,
-            keep_going=keep_going,
-        )
-        self.send(Opening(settings, table, grace_seconds, wanted, run).to_message())
+    def open(self, plan: RenderedPlan | None = None, **fields: Any) -> None:
+        """Open the run; see :func:`opening`."""
+        self.send(opening(plan, **fields))
 
     def ready(self, *names: str) -> None:
         self.send({"do": "ready", "jobs": list(names)})
 
-    def rule(self, name: str, script: str = "true", *, gpu: int = 0, **fields: Any) -> None:
+    def rule(self, name: str, script: str = "true", **fields: Any) -> None:
         """Hand over a job of no plan."""
-        self.send(
-            {
-                "do": "rule",
-                "name": name,
-                "argv": ["sh", "-c", script],
-                "cwd": str(self.root),
-                "environment": {},
-                "gpu": gpu,
-                "retry": False,
-                **fields,
-            }
-        )
+        self.send(rule_job(name, script, self.root, **fields))
 
     def stop(self, reason: str = "SIGINT") -> None:
         self.send({"do": "stop", "reason": reason})

@@ -308,12 +308,15 @@ class Executor(RealExecutor):
                 self._jobs.pop(name)
                 self.workflow.scheduler.error_callback(job)
 
+    # Each job comes back once, from whichever thread takes it out first.
+
     def _succeed(self, name: str) -> None:
-        self.report_job_success(SubmittedJobInfo(self._jobs.pop(name), external_jobid=name))
+        if job := self._jobs.pop(name, None):
+            self.report_job_success(SubmittedJobInfo(job, external_jobid=name))
 
     def _fail(self, name: str, text: str) -> None:
-        job = self._jobs.pop(name)
-        self.report_job_error(SubmittedJobInfo(job, external_jobid=name), msg=text)
+        if job := self._jobs.pop(name, None):
+            self.report_job_error(SubmittedJobInfo(job, external_jobid=name), msg=text)
 
     def _on_death(self, trouble: str) -> None:
         """The supervisor died: every job that it had has failed."""
@@ -321,11 +324,9 @@ class Executor(RealExecutor):
         self._fail_all()
 
     def _fail_all(self) -> None:
-        """Report every job that is out as failed, from whichever thread comes first."""
+        """Report every job that is out as failed."""
         for name in list(self._jobs):
-            if job := self._jobs.pop(name, None):
-                text = f"failed: the supervisor died: {self._trouble}"
-                self.report_job_error(SubmittedJobInfo(job, external_jobid=name), msg=text)
+            self._fail(name, f"failed: the supervisor died: {self._trouble}")
 
     def _on_signal(self, number: int, _frame: Any) -> None:
         # Nothing is raised here: Snakemake ends by itself once all jobs have come back.

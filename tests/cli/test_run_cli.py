@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -74,6 +76,30 @@ def test_people_get_a_line_per_event_on_stderr_and_the_result_on_stdout(tmp_path
         "first completed",
         "second started on io 0",
     ]
+
+
+def test_a_terminal_gets_a_live_line_per_slot():
+    write_plan("sleep 1")
+    terminal, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(ARGV, stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    # Reading a terminal that nobody writes to any more is an error.
+    with contextlib.suppress(OSError):
+        while data := os.read(terminal, 1 << 16):
+            shown += data
+    os.close(terminal)
+    assert process.wait() == 0
+    lanes = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", shown).decode()
+    assert re.search(r"device 0 +idle", lanes)
+    assert re.search(r"io 0 +second +\d\.\d s", lanes)
+
+
+def test_the_repository_root_can_be_another_folder():
+    Path("root").mkdir()
+    Path("root/mark").touch()
+    assert hloop_run("test -e mark", "--repo-root", "root").returncode == 0
 
 
 def test_a_job_that_spoils_the_journal_gets_no_traceback():

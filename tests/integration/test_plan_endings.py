@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 from pathlib import Path
@@ -273,3 +274,18 @@ def test_a_record_that_the_job_itself_has_put_there_is_named(workspace, make_job
     assert workspace.jobs()["a"]["failure"]["message"] == (
         "its record cannot be written: ${RUN_DIR}/jobs/a/attempt_status.json: File exists"
     )
+
+
+def test_a_full_disk_is_told_in_words(workspace, make_job):
+    workspace.plan(*(make_job(f"job_{index}") for index in range(40)))
+    # A limit on the size of files, which the whole run inherits, acts as a full disk does.
+    argv = workspace.hloop_argv()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, limits[1]))
+    try:
+        process = workspace.start(argv)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    result = workspace.finish(process)
+    assert result.returncode == 2
+    assert "File too large" in result.stdout and "a bug in hloop" not in result.stdout

@@ -209,9 +209,11 @@ def _close_for_the_dead(paths: RunPaths, repo_root: Path) -> None:
     from hloop.run.planrun import PlanRun, load_claimed
 
     if paths.journal.exists() and not paths.report.exists():
-        run = PlanRun.attach(load_claimed(paths.root, repo_root))
-        run.supervisor_died("Snakemake and the supervisor were killed")
-        run.close(interrupted=True)
+        # Where that is not possible, the report is missed next, with what Snakemake printed.
+        with contextlib.suppress(OSError, HloopError):
+            run = PlanRun.attach(load_claimed(paths.root, repo_root))
+            run.supervisor_died("Snakemake and the supervisor were killed")
+            run.close(interrupted=True)
 
 
 def _print_summary(report: dict[str, Any], paths: RunPaths) -> None:

@@ -276,16 +276,31 @@ def test_a_record_that_the_job_itself_has_put_there_is_named(workspace, make_job
     )
 
 
-def test_a_full_disk_is_told_in_words(workspace, make_job):
-    workspace.plan(*(make_job(f"job_{index}") for index in range(40)))
-    # A limit on the size of files, which the whole run inherits, acts as a full disk does.
-    argv = workspace.hloop_argv()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, limits[1]))
-    try:
-        process = workspace.start(argv)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    result = workspace.finish(process)
+@pytest.fixture
+def full_disk(workspace, make_job):
+    """Run forty jobs where no file can grow beyond 16 KiB, as if the disk were full."""
+
+    def run(argv: list[object]) -> subprocess.CompletedProcess[str]:
+        workspace.plan(*(make_job(f"job_{index}") for index in range(40)))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, hard))
+        try:
+            process = workspace.start(argv)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        return workspace.finish(process)
+
+    return run
+
+
+def test_on_a_full_disk_snakemake_fails_and_says_why(workspace, full_disk):
+    result = full_disk(workspace.snakemake_argv())
+    assert result.returncode == 1
+    assert "the supervisor died: OSError: [Errno 27] File too large" in result.stdout
+    assert "the run report cannot be written" in result.stdout
+
+
+def test_on_a_full_disk_hloop_run_could_not_answer(workspace, full_disk):
+    result = full_disk(workspace.hloop_argv())
     assert result.returncode == 2
-    assert "File too large" in result.stdout and "a bug in hloop" not in result.stdout
+    assert "left no report" in result.stdout and "a bug in hloop" not in result.stdout

@@ -136,6 +136,7 @@ def test_the_table_of_settings_has_every_setting_with_its_default():
     of_the_plan = {
         "cpu_workers": "the plan's max_cpu_workers",
         "io_workers": "the plan's max_io_workers",
+        "durations": "the plan's expected_seconds",
     }
     standard = {**asdict(RunSettings()), **of_the_plan}
     assert {name.replace("-", "_"): default.replace("`", "") for name, default in rows} == {

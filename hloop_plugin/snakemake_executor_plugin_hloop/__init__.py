@@ -56,6 +56,14 @@ class ExecutorSettings(ExecutorSettingsBase):
             "(default: 10; 0 means KILL at once).",
         },
     )
+    durations: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "The run directory or report of a former run: of a plan's jobs that are "
+            "ready at once, the one with the longest path before it, by the times of that run, "
+            "starts first (default: by the plan's budget.expected_seconds).",
+        },
+    )
 
 
 common_settings = CommonSettings(

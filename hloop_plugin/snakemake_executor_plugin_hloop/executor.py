@@ -188,6 +188,7 @@ class Executor(RealExecutor):
         engine = settings.engine(plan, self._table, keep_going=keep_going)
         run_part = None
         if run is not None and wanted:
+            durations_ns = settings.durations_ns()
             claim(run.rendered)
             self._claimed = True
             run_part = {
@@ -195,6 +196,7 @@ class Executor(RealExecutor):
                 "repo_root": str(run.rendered.repo_root),
                 "versions": {"snakemake": _snakemake_version()},
                 "executor": "hloop",
+                "durations_ns": durations_ns,
             }
         return Opening(engine, self._table, settings.grace_seconds, wanted, run_part).to_message()
 

@@ -268,3 +268,28 @@ def test_the_packaged_workflow_is_refused_as_a_module(workspace, make_job):
     assert result.returncode == 1
     assert "cannot be a module of another" in result.stdout
     assert not (workspace.root / "run").exists()
+
+
+def test_times_of_a_former_run_go_before_what_the_plan_expects(workspace, make_job):
+    seconds = {"quick": 0.1, "slow": 0.6}
+    expected = {"quick": 9, "slow": 1}
+    workspace.plan(
+        *(
+            make_job(name, f"sleep {s}", "gpu", budget={"expected_seconds": expected[name]})
+            for name, s in seconds.items()
+        )
+    )
+    workspace.hloop_run(run="first")
+    workspace.hloop_run("--durations", "first", run="second")
+    orders = [
+        [job["job_id"] for job in sorted(jobs, key=lambda job: job["start_offset_ns"])]
+        for jobs in (workspace.report(run)["jobs"] for run in ("first", "second"))
+    ]
+    assert orders == [["quick", "slow"], ["slow", "quick"]]
+
+
+def test_a_former_run_that_is_none_is_refused_before_the_run(diamond):
+    result = diamond.hloop_run("--durations", "nowhere")
+    assert result.returncode == 2
+    assert "a run directory, or its hloop_run.json" in result.stdout
+    assert not (diamond.root / "run").exists()

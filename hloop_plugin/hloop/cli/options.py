@@ -31,6 +31,14 @@ IoWorkersOption = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="io jobs that run at once. [default: as in the plan]"),
 ]
+DurationsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RUN",
+        help="A former run, whose times say which of the ready jobs has the longest path before "
+        "it. [default: the plan's expected_seconds]",
+    ),
+]
 RepoRootOption = Annotated[
     Path | None,
     typer.Option(

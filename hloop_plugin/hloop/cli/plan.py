@@ -14,6 +14,7 @@ import typer
 
 from hloop.cli.options import (
     CpuWorkersOption,
+    DurationsOption,
     IoWorkersOption,
     JsonOption,
     ModeOption,
@@ -53,6 +54,7 @@ def command(
     placement: PlacementOption = None,
     cpu_workers: CpuWorkersOption = None,
     io_workers: IoWorkersOption = None,
+    durations: DurationsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a plan and show what a run of it would do. Runs and writes nothing.
@@ -78,6 +80,7 @@ def command(
         "placement": placement,
         "cpu_workers": cpu_workers,
         "io_workers": io_workers,
+        "durations": None if durations is None else str(durations),
     }
     settings = RunSettings().override(given, source="the options")
     table = settings.resolve(rendered.plan, os.environ)
@@ -103,7 +106,7 @@ def _preview(rendered: RenderedPlan, settings: RunSettings, table: DeviceTable) 
     from hloop.schedule.simulate import simulate
 
     plan = rendered.plan
-    nodes = plan_nodes(plan)
+    nodes = plan_nodes(plan, settings.durations_ns())
     engine = settings.engine(plan, table, keep_going=False)
     known = {node.job_id: node.expected_ns for node in nodes if node.expected_ns is not None}
     # Without a duration, jobs count as equally long: that shows the order, and no times.

@@ -16,6 +16,7 @@ import typer
 
 from hloop.cli.options import (
     CpuWorkersOption,
+    DurationsOption,
     IoWorkersOption,
     JsonOption,
     ModeOption,
@@ -60,6 +61,7 @@ def command(
             help="How long a job that is stopped has between TERM and KILL. [default: 10]",
         ),
     ] = None,
+    durations: DurationsOption = None,
     keep_going: Annotated[
         bool,
         typer.Option(
@@ -89,8 +91,11 @@ def command(
         "cpu_workers": cpu_workers,
         "io_workers": io_workers,
         "grace_seconds": grace_seconds,
+        "durations": None if durations is None else str(durations.absolute()),
     }
-    RunSettings().override(given, source="the options").resolve(rendered.plan, os.environ)
+    settings = RunSettings().override(given, source="the options")
+    settings.resolve(rendered.plan, os.environ)
+    settings.durations_ns()
     config = {
         "plan": str(plan.absolute()),
         "run_dir": str(rendered.run_dir),

@@ -115,8 +115,8 @@ class PlanRun:
 
         Args:
             run: ``run_dir`` and ``repo_root``; then ``only``, the one job that is run here
-                while another executor runs the plan, or ``versions`` (mapping) and
-                ``executor`` (its name).
+                while another executor runs the plan, or ``versions`` (mapping), ``executor``
+                (its name) and, if any are known, ``durations_ns`` (mapping).
         """
         rendered = load_claimed(Path(run["run_dir"]), Path(run["repo_root"]))
         if "only" in run:
@@ -145,7 +145,8 @@ class PlanRun:
             executor=run["executor"],
         )
         portable = Portable(rendered.run_dir, rendered.repo_root)
-        return cls(rendered, plan_nodes(plan), paths, portable, journal)
+        nodes = plan_nodes(plan, run.get("durations_ns"))
+        return cls(rendered, nodes, paths, portable, journal)
 
     @classmethod
     def attach(cls, rendered: RenderedPlan, only: str | None = None) -> PlanRun:

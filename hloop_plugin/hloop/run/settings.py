@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from hloop.devices.resolve import DeviceTable, require, resolve_devices
-from hloop.errors import HloopError, Problem
+from hloop.errors import HloopError, Problem, ReportError
+from hloop.files import RunPaths
 from hloop.plan.model import Plan, ResourceClass
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
@@ -22,6 +25,8 @@ class RunSettings:
         placement: ``pinned`` or ``any``.
         cpu_workers, io_workers: in place of the plan's limits; None keeps those.
         grace_seconds: between TERM and KILL.
+        durations: a former run's directory or report, whose times say which of the ready jobs
+            has the longest path before it; None takes the plan's ``expected_seconds``.
     """
 
     mode: Mode = Mode.HLOOP
@@ -30,6 +35,7 @@ class RunSettings:
     cpu_workers: int | None = None
     io_workers: int | None = None
     grace_seconds: int = 10
+    durations: str | None = None
 
     def override(self, values: Mapping[str, Any], *, source: str) -> RunSettings:
         """Take those of ``values`` that are not None.
@@ -54,8 +60,9 @@ class RunSettings:
             value = given.get(name, least)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 problems.append(_problem(name, value, f"an integer of at least {least}"))
-        if not isinstance(given.get("devices", ""), str):
-            problems.append(_problem("devices", given["devices"], "a string"))
+        for name in ("devices", "durations"):
+            if not isinstance(given.get(name, ""), str):
+                problems.append(_problem(name, given[name], "a string"))
         if problems:
             raise HloopError(problems, file=source)
         return replace(self, **given)
@@ -71,6 +78,33 @@ class RunSettings:
             placement=self.placement,
             keep_going=keep_going,
         )
+
+    def durations_ns(self) -> dict[str, int]:
+        """Give how long each job took that completed in the former run; {} without one.
+
+        Raises:
+            ReportError: there is no run report, or it is not one.
+        """
+        if self.durations is None:
+            return {}
+        path = Path(self.durations)
+        if path.is_dir():
+            path = RunPaths(path).report
+        try:
+            jobs = json.loads(path.read_bytes())["jobs"]
+            return {
+                job["job_id"]: round(job["elapsed_seconds"] * 1e9)
+                for job in jobs
+                # Reports of the original have no status: they hold completed runs only.
+                if job.get("status", "completed") == "completed"
+            }
+        except OSError as error:
+            found = f"it cannot be read: {error.strerror}"
+        except (ValueError, KeyError, TypeError, AttributeError):
+            found = "it is no run report"
+        expected = "a run directory, or its hloop_run.json"
+        problem = Problem("durations", "", found, expected, "Name one, or leave --durations out")
+        raise ReportError(problem, file=path)
 
     def resolve(self, plan: Plan | None, environ: Mapping[str, str]) -> DeviceTable:
         """Find the devices, and demand those that the plan needs.

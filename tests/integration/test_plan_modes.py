@@ -132,6 +132,12 @@ def test_worker_limits_can_be_overridden(workspace, make_job):
     assert all(job["concurrent_with"] == [] for job in workspace.report()["jobs"])
 
 
+def test_the_limit_of_io_workers_can_be_overridden(workspace, make_job):
+    workspace.plan(*(make_job(f"io{i}", "sleep 0.2", "io") for i in range(3)), max_io_workers=3)
+    workspace.hloop_run("--io-workers", "1")
+    assert all(job["concurrent_with"] == [] for job in workspace.report()["jobs"])
+
+
 def test_the_report_says_that_devices_were_simulated(finished):
     assert all(device["simulated"] for device in finished.report("hloop")["devices"])
 

@@ -367,7 +367,10 @@ def test_settings_are_read_from_the_command_line(registered: Any) -> None:
         *("--hloop-placement", "any", "--hloop-cpu-workers", "3"),
         *("--hloop-io-workers", "1", "--hloop-grace-seconds", "0"),
     )
-    assert dataclasses.astuple(found) == ("bulk-sync", "simulated:2", "any", 3, 1, 0)
+    assert dataclasses.astuple(found) == (
+        *("bulk-sync", "simulated:2", "any", 3, 1, 0),
+        "runs/first",
+    )
 
 
 def test_what_is_not_given_is_none(registered: Any) -> None:

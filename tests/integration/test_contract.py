@@ -366,11 +366,10 @@ def test_settings_are_read_from_the_command_line(registered: Any) -> None:
         *("--hloop-mode", "bulk-sync", "--hloop-devices", "simulated:2"),
         *("--hloop-placement", "any", "--hloop-cpu-workers", "3"),
         *("--hloop-io-workers", "1", "--hloop-grace-seconds", "0"),
+        *("--hloop-durations", "runs/first"),
     )
-    assert dataclasses.astuple(found) == (
-        *("bulk-sync", "simulated:2", "any", 3, 1, 0),
-        "runs/first",
-    )
+    values = ("bulk-sync", "simulated:2", "any", 3, 1, 0, "runs/first")
+    assert dataclasses.astuple(found) == values
 
 
 def test_what_is_not_given_is_none(registered: Any) -> None:

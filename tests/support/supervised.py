@@ -210,6 +210,10 @@ class Supervised:
         return pid
 
     def events(self, event: str) -> list[dict[str, Any]]:
+        """What is written so far; nothing before the journal has its first line."""
+        journal = self.paths.journal
+        if not journal.exists() or b"\n" not in journal.read_bytes():
+            return []
         return [entry for entry in read_journal(self.paths.journal) if entry["event"] == event]
 
     def report(self) -> dict[str, Any]:

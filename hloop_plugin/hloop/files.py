@@ -23,8 +23,23 @@ MATERIALIZED_PLAN_NAME = "materialized_plan.json"
 MANIFEST_NAME = "manifest.json"
 HTML_NAME = "report.html"
 JOBS_NAME = "jobs"
+# The gate of a formal run, with what it builds on.
+FORMAL_NAME = "formal"
+# Records of Snakemake's own rules, where they are asked for.
+RULES_NAME = "rules"
 
-OWN_NAMES = frozenset({PLAN_NAME, JOURNAL_NAME, REPORT_NAME, MANIFEST_NAME, HTML_NAME, JOBS_NAME})
+OWN_NAMES = frozenset(
+    {
+        PLAN_NAME,
+        JOURNAL_NAME,
+        REPORT_NAME,
+        MANIFEST_NAME,
+        HTML_NAME,
+        JOBS_NAME,
+        FORMAL_NAME,
+        RULES_NAME,
+    }
+)
 """What hloop itself writes at the top of a run directory; no job may write there."""
 
 
@@ -49,6 +64,14 @@ class RunPaths:
     @property
     def report(self) -> Path:
         return self.root / REPORT_NAME
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / MANIFEST_NAME
+
+    @property
+    def formal(self) -> Path:
+        return self.root / FORMAL_NAME
 
     @property
     def jobs(self) -> Path:
@@ -109,8 +132,26 @@ class JobPaths:
     root: Path
 
     @property
+    def scheduled(self) -> Path:
+        return self.root / "scheduled_job.json"
+
+    @property
+    def record(self) -> Path:
+        return self.root / "run_record.json"
+
+    @property
     def status(self) -> Path:
         return self.root / "attempt_status.json"
+
+    @property
+    def transitions(self) -> Path:
+        """Where a job may write how many environment transitions it made."""
+        return self.root / "transitions"
+
+    @property
+    def cache(self) -> Path:
+        """The cache folders of a formal job."""
+        return self.root / "cache"
 
     @property
     def completed(self) -> Path:

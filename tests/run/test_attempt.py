@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hloop import canonical, files
 from hloop.files import FileDigest, JobPaths, Portable
+from hloop.provenance.records import Status
 from hloop.run.attempt import (
     TAIL_BYTES,
     TAIL_LINES,
     Attempt,
     Failure,
     Outcome,
-    Status,
     artifact_entries,
     check_artifacts,
     judge_exit,

@@ -11,29 +11,19 @@ import resource
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from hloop import canonical, files
 from hloop.files import FileDigest, JobPaths, Portable
 from hloop.plan.render import RenderedArtifact, RenderedJob
+from hloop.provenance.records import Status
 from hloop.run.hashing import Hashed, Refusal
 
 STATUS_TYPE = "hloop/attempt_status/v1"
 TAIL_BYTES = 4096
 TAIL_LINES = 20
-
-
-class Status(StrEnum):
-    """How a job of a plan ended."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    TIMED_OUT = "timed_out"
-    STALLED = "stalled"
-    CANCELLED = "cancelled"
-    SKIPPED = "skipped"
 
 
 class Phase(Enum):

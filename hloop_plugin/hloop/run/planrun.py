@@ -18,7 +18,8 @@ from hloop.files import Portable, RunPaths
 from hloop.plan import identity
 from hloop.plan.load import plan_from_checked_document
 from hloop.plan.render import RenderedPlan, render_plan
-from hloop.run.attempt import Attempt, Failure, Outcome, Status, publish_status, tail
+from hloop.provenance.records import Status
+from hloop.run.attempt import Attempt, Failure, Outcome, publish_status, tail
 from hloop.run.journal import Journal, mend_journal, read_journal, utc_now
 from hloop.run.report import write_report
 from hloop.schedule.events import EngineSettings, JobNode, Slot

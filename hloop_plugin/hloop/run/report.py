@@ -20,7 +20,7 @@ from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import Artifact, CompareMode
 from hloop.plan.order import topological_order
 from hloop.plan.render import RenderedArtifact, RenderedPlan
-from hloop.run.attempt import Status
+from hloop.provenance.records import Status
 from hloop.run.journal import read_journal
 from hloop.run.measures import Span, overlaps, scheduling, seconds
 from hloop.run.story import Story, read_stories

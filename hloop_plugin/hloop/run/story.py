@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hloop.run.attempt import Status
+from hloop.provenance.records import Status
 
 
 @dataclass(slots=True)

@@ -21,13 +21,13 @@ from typing import Any
 
 from hloop.devices.resolve import DeviceTable
 from hloop.plan.render import RenderedArtifact
+from hloop.provenance.records import Status
 from hloop.run import processes
 from hloop.run.attempt import (
     Attempt,
     Failure,
     Outcome,
     Phase,
-    Status,
     artifact_entries,
     check_artifacts,
     judge_exit,

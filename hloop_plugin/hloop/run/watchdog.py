@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from hloop.run.attempt import Attempt, Failure, Phase, Status
+from hloop.provenance.records import Status
+from hloop.run.attempt import Attempt, Failure, Phase
 from hloop.run.timers import Timers
 
 

@@ -1,6 +1,7 @@
 """Hashing takes plain files only, and says why it refuses another."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,29 @@ def test_a_link_is_followed_on_request(tmp_path: Path) -> None:
 def test_a_link_to_nothing_is_missing(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nowhere")
     assert refusal(tmp_path / "link", follow=True) == "missing"
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_socket_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)  # The path of a socket must be short.
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind("socket")
+        assert refusal(tmp_path / "socket", follow=follow) == "not_a_file"
+
+
+def test_a_link_to_itself_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("link")
+    assert refusal(tmp_path / "link", follow=True) == "unreadable"
+
+
+def test_the_refusal_names_the_kind(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    found = []
+    for path in (tmp_path, tmp_path / "fifo", tmp_path / "link", Path("/dev/null")):
+        with pytest.raises(FileRefused) as error:
+            hash_file(path)
+        found.append(error.value.problems[0].found.rpartition(" is ")[2])
+    assert found == ["a folder", "a FIFO", "a symbolic link", "a device"]

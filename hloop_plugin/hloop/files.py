@@ -5,10 +5,12 @@ Every name that hloop writes into a run directory stands here and nowhere else.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -184,7 +186,7 @@ class FileRefused(HloopError):
     """A file that cannot be taken as an artifact: missing, of a wrong kind, or changing.
 
     The problem's ``code`` is the reason: ``missing``, ``not_a_file``, ``unreadable`` or
-    ``changed_while_read``.
+    ``changed_while_read``; of a folder, those of :func:`hloop.trees.hash_tree`.
     """
 
     @property
@@ -194,6 +196,22 @@ class FileRefused(HloopError):
 
 def _refuse(path: object, code: str, found: str) -> FileRefused:
     return FileRefused(Problem(code=code, where="", found=found, expected="a plain file"))
+
+
+_KINDS = {
+    stat.S_IFREG: "a plain file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def kind_of(mode: int) -> str:
+    """Say what a file is by its ``st_mode``: "a plain file", "a folder", "a FIFO"."""
+    return _KINDS[stat.S_IFMT(mode)]
 
 
 def hash_file(path: str | Path, *, follow: bool = False) -> FileDigest:
@@ -210,13 +228,16 @@ def hash_file(path: str | Path, *, follow: bool = False) -> FileDigest:
     except FileNotFoundError:
         raise _refuse(path, "missing", f"{path} does not exist") from None
     except OSError as error:
-        if os.path.islink(path):
-            raise _refuse(path, "not_a_file", f"{path} is a symbolic link") from None
+        # A link that is not followed, and a socket, cannot even be opened.
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            with suppress(OSError):
+                mode = os.stat(path, follow_symlinks=follow).st_mode
+                raise _refuse(path, "not_a_file", f"{path} is {kind_of(mode)}") from None
         raise _refuse(path, "unreadable", f"{path} cannot be read: {error.strerror}") from None
     before = os.fstat(fd)
     if not stat.S_ISREG(before.st_mode):
         os.close(fd)
-        raise _refuse(path, "not_a_file", f"{path} is not a plain file")
+        raise _refuse(path, "not_a_file", f"{path} is {kind_of(before.st_mode)}")
     with os.fdopen(fd, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         after = os.fstat(fd)

@@ -10,7 +10,8 @@ import hashlib
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -251,19 +252,31 @@ def sha256_bytes(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
+# What says that a record cannot be made without a name here: the file system has no
+# O_TMPFILE (an old kernel takes it for the opening of a folder), or there is no usable /proc.
+_NEEDS_A_NAME = frozenset(
+    {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EXDEV}
+)
+
+
 def publish(path: Path, data: bytes) -> None:
     """Write a record once: complete under its final name, read-only, or not at all.
+
+    It is written into a file without a name, which is gone if this process dies, and linked
+    to its name when it is on the disk (open(2), O_TMPFILE). Where that cannot be done, it is
+    written beside its place first, and a process that dies may leave that file (``*.tmp``).
 
     Raises:
         FileExistsError: the record is already published.
         OSError: the folder cannot be written to.
     """
-    temporary = _write_temporary(path, data, 0o444)
-    try:
-        os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
-    _sync_folder(path.parent)
+    with _folder_of(path) as folder:
+        try:
+            _publish_unnamed(folder, path.name, data)
+        except OSError as error:
+            if error.errno not in _NEEDS_A_NAME:
+                raise
+            _publish_named(folder, path.name, data)
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -272,35 +285,66 @@ def replace(path: Path, data: bytes) -> None:
     Raises:
         OSError: the folder cannot be written to.
     """
-    temporary = _write_temporary(path, data, 0o644)
-    try:
-        os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
+    with _folder_of(path) as folder, _temporary(folder, path.name, data, 0o644) as temporary:
+        os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _write_temporary(path: Path, data: bytes, mode: int) -> str:
-    temporary = f"{path}.{os.getpid()}.tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+@contextmanager
+def _folder_of(path: Path) -> Iterator[int]:
+    """Open the folder that ``path`` is made in; what was made is on the disk at the end."""
     try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
+        fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield fd
             os.fsync(fd)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return temporary
+        finally:
+            os.close(fd)
+    except OSError as error:
+        # What was called knows it by descriptors only.
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _publish_unnamed(folder: int, name: str, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
+    fd = os.open(".", flags, 0o444, dir_fd=folder)
     try:
-        os.fsync(fd)
+        _write(fd, data)
+        os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder, follow_symlinks=True)
     finally:
         os.close(fd)
+
+
+def _publish_named(folder: int, name: str, data: bytes) -> None:
+    with _temporary(folder, name, data, 0o444) as temporary:
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+@contextmanager
+def _temporary(folder: int, name: str, data: bytes, mode: int) -> Iterator[str]:
+    """Write ``data`` beside its place, under a name of its own that is gone at the end.
+
+    The name is random: processes with the same pid, in two containers, may share a folder.
+    """
+    temporary = f"{name}.{os.urandom(8).hex()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    fd = os.open(temporary, flags, mode, dir_fd=folder)
+    try:
+        try:
+            _write(fd, data)
+        finally:
+            os.close(fd)
+        yield temporary
+    finally:
+        # It is gone already if it was renamed.
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+
+
+def _write(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+    os.fsync(fd)
 
 
 @dataclass(frozen=True)

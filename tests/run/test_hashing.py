@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hloop.files import FileDigest
 from hloop.run.hashing import INLINE_BYTES, DigestCache, Hashed, HashService, Refusal, Wanted
+from hloop.trees import hash_tree
 from supervised import PATIENCE, is_alive, wait_for
 
 
@@ -133,6 +134,100 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert isinstance(found, Refusal) and found.code == "not_a_file"
 
 
+# Folders
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "folder" / "deep").mkdir(parents=True)
+    (tmp_path / "folder" / "deep" / "file").write_bytes(b"one")
+    return tmp_path / "folder"
+
+
+def test_a_folder_is_hashed_where_that_is_asked_for(folder: Path) -> None:
+    found = DigestCache().hash(Wanted(str(folder), follow=False, directory=True))
+    assert found == hash_tree(folder)
+
+
+def test_a_folder_is_read_again_each_time(folder: Path) -> None:
+    cache, wanted = DigestCache(), Wanted(str(folder), follow=False, directory=True)
+    cache.hash(wanted)
+    (folder / "deep" / "file").write_bytes(b"two")
+    assert cache.hash(wanted) == hash_tree(folder)
+
+
+def test_a_file_is_no_folder_even_where_it_is_known(file: Path) -> None:
+    cache = DigestCache()
+    cache.hash(Wanted(str(file), follow=False))
+    found = cache.hash(Wanted(str(file), follow=False, directory=True))
+    assert isinstance(found, Refusal) and found.code == "not_a_directory"
+
+
+def test_an_input_folder_may_be_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    found = DigestCache().hash(Wanted(str(tmp_path / "link"), follow=True, directory=True))
+    assert found == hash_tree(folder)
+
+
+# Inside the run directory
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory with a file and a folder, and beside it what is no part of it."""
+    for name in ("run", "run2"):
+        (tmp_path / name / "out" / "folder").mkdir(parents=True)
+        (tmp_path / name / "out" / "file").write_bytes(b"one")
+    return tmp_path / "run"
+
+
+def within(run: Path, path: str, *, directory: bool = False) -> FileDigest | str:
+    found = DigestCache().hash(Wanted(str(run / path), False, directory, str(run)))
+    return found.code if isinstance(found, Refusal) else found
+
+
+def test_an_output_in_the_run_directory_is_taken(run: Path) -> None:
+    assert within(run, "out/file") == digest(b"one")
+
+
+def test_an_output_at_the_top_of_the_run_directory_is_taken(run: Path) -> None:
+    (run / "file").write_bytes(b"one")
+    assert within(run, "file") == digest(b"one")
+
+
+def test_the_run_directory_may_be_reached_by_a_link(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run)
+    assert within(tmp_path / "link", "out/file") == digest(b"one")
+
+
+def test_a_link_on_the_way_may_stay_inside(run: Path) -> None:
+    (run / "link").symlink_to("out")
+    assert within(run, "link/file") == digest(b"one")
+
+
+@pytest.mark.parametrize("name", ["file", "missing"])
+def test_a_link_on_the_way_that_leads_out_is_refused(run: Path, name: str) -> None:
+    (run / "link").symlink_to(run.parent / "run2" / "out")
+    assert within(run, f"link/{name}") == "outside_run_directory"
+
+
+def test_a_folder_behind_a_link_that_leads_out_is_refused(run: Path) -> None:
+    (run / "link").symlink_to(run.parent / "run2" / "out")
+    assert within(run, "link/folder", directory=True) == "outside_run_directory"
+
+
+def test_a_file_that_is_known_is_refused_outside_all_the_same(run: Path) -> None:
+    (run / "link").symlink_to(run.parent / "run2" / "out")
+    cache, path = DigestCache(), str(run / "link" / "file")
+    cache.hash(Wanted(path, follow=False))
+    found = cache.hash(Wanted(path, follow=False, inside=str(run)))
+    assert isinstance(found, Refusal) and found.code == "outside_run_directory"
+
+
+def test_an_output_in_a_folder_that_is_not_there_is_missing(run: Path) -> None:
+    assert within(run, "nowhere/file") == "missing"
+
+
 # The service
 
 
@@ -209,6 +304,22 @@ def test_many_small_files_that_are_large_together_are_too(loop: Loop, tmp_path: 
     loop.submit("together", *paths)
     assert loop.answers == []
     loop.run(1)
+
+
+def test_a_folder_is_left_to_the_worker(loop: Loop, folder: Path) -> None:
+    wanted = [Wanted(str(folder), follow=False, directory=True)]
+    loop.service.submit(wanted, lambda results: loop.answers.append(("folder", results)))
+    assert loop.answers == []
+    loop.run(1)
+    assert loop.results == [hash_tree(folder)]
+
+
+def test_the_worker_too_refuses_what_lies_outside(loop: Loop, folder: Path, run: Path) -> None:
+    wanted = [Wanted(str(folder), follow=False, directory=True, inside=str(run))]
+    loop.service.submit(wanted, lambda results: loop.answers.append(("folder", results)))
+    loop.run(1)
+    (result,) = loop.results
+    assert isinstance(result, Refusal) and result.code == "outside_run_directory"
 
 
 def test_results_stand_in_the_order_of_the_request(

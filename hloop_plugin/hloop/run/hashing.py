@@ -1,7 +1,7 @@
 """Hashing beside the supervisor's loop, so that a large file holds up nothing.
 
-Small files are read at once. Large ones go to one worker process, which is started when the
-first of them comes; it does nothing but read and answer.
+Small files are read at once. Large ones, and folders, go to one worker process, which is
+started when the first of them comes; it does nothing but read and answer.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from hloop.files import FileDigest, FileRefused, hash_file
+from hloop.plan.paths import inside
 from hloop.run.channel import LineReader, Message, encode
 from hloop.run.processes import die_with_parent
+from hloop.trees import hash_tree
 
 # A few milliseconds of reading: less than it takes to hand the files over.
 INLINE_BYTES = 4 * 2**20
@@ -25,10 +27,18 @@ INLINE_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A file to hash. Inputs may be symbolic links, outputs may not."""
+    """A file or folder to hash. Inputs may be symbolic links, outputs may not.
+
+    Attributes:
+        directory: it is a folder, whose digest is that of :func:`hloop.trees.hash_tree`.
+        inside: the run directory, where it must really lie in it: a job may have made a link
+            of a folder on the way to its output.
+    """
 
     path: str
     follow: bool
+    directory: bool = False
+    inside: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +55,41 @@ Identity = tuple[int, ...]
 
 
 class DigestCache:
-    """Reads a file once for as long as its device, inode, size, mtime and ctime are the same."""
+    """Reads a file once for as long as its device, inode, size, mtime and ctime are the same.
+
+    A folder is read each time: these say nothing about what lies deep in it.
+    """
 
     def __init__(self) -> None:
         self._known: dict[Identity, FileDigest] = {}
+        self._real: dict[str, str] = {}
 
     def lookup(self, wanted: Wanted) -> FileDigest | None:
         identity = _identity(wanted)
         return None if identity is None else self._known.get(identity)
 
     def hash(self, wanted: Wanted) -> Hashed:
+        if wanted.inside is not None and (real := self._outside(wanted.path, wanted.inside)):
+            found = f"{wanted.path} leads out of the run directory, to {real}"
+            return Refusal("outside_run_directory", found)
         before = _identity(wanted)
         if before is not None and before in self._known:
             return self._known[before]
+        read = hash_tree if wanted.directory else hash_file
         try:
-            result = hash_file(wanted.path, follow=wanted.follow)
+            result = read(wanted.path, follow=wanted.follow)
         except FileRefused as error:
             return Refusal(error.code, error.problems[0].found)
         self.remember(before, wanted, result)
         return result
+
+    def _outside(self, path: str, run_dir: str) -> str:
+        """Say where a path really lies, its last component aside; "" where inside."""
+        if run_dir not in self._real:
+            self._real[run_dir] = os.path.realpath(run_dir)
+        folder, name = os.path.split(path)
+        real = os.path.join(os.path.realpath(folder), name)
+        return "" if inside(real, self._real[run_dir]) else real
 
     def remember(self, before: Identity | None, wanted: Wanted, result: FileDigest) -> None:
         """Keep a digest, unless the file became another one while it was read."""
@@ -145,7 +171,7 @@ class HashService:
         self._identities = [_identity(item) for item in wanted]
         # Where the worker is gone, read() finds out.
         with contextlib.suppress(ConnectionError):
-            self.socket.sendall(encode({"files": [[item.path, item.follow] for item in wanted]}))
+            self.socket.sendall(encode({"files": [astuple(item) for item in wanted]}))
 
     def close(self) -> None:
         """End the worker. What it has not answered is forgotten."""
@@ -185,6 +211,8 @@ class HashService:
 
 
 def _identity(wanted: Wanted) -> Identity | None:
+    if wanted.directory:
+        return None
     try:
         found = os.stat(wanted.path, follow_symlinks=wanted.follow)
     except OSError:
@@ -193,6 +221,8 @@ def _identity(wanted: Wanted) -> Identity | None:
 
 
 def _size(wanted: Wanted) -> int:
+    if wanted.directory:
+        return INLINE_BYTES + 1  # To know more, one would have to walk through it.
     identity = _identity(wanted)
     return 0 if identity is None else identity[2]
 
@@ -215,7 +245,7 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as sock:
         while data := sock.recv(65536):
             for request in reader.feed(data):
-                results = [cache.hash(Wanted(path, follow)) for path, follow in request["files"]]
+                results = [cache.hash(Wanted(*item)) for item in request["files"]]
                 sock.sendall(encode({"results": [_answer(result) for result in results]}))
 
 

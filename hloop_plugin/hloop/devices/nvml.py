@@ -16,8 +16,9 @@ from hloop.devices.visible import Gpu, Machine, MigDevice, NvmlUnavailable
 def query_machine() -> Machine | NvmlUnavailable:
     """List the GPUs by PCI bus id, with their MIG devices.
 
-    A name or a memory size that NVML does not give is None. Without anything else (count,
-    UUID, PCI address, MIG mode) the machine is not known, and the answer is the reason.
+    A name, a memory size or a driver version that NVML does not give is None. Without anything
+    else (count, UUID, PCI address, MIG mode) the machine is not known, and the answer is the
+    reason.
     """
     try:
         import pynvml
@@ -43,7 +44,8 @@ def _machine(nvml: Any) -> Machine:
         pci = nvml.nvmlDeviceGetPciInfo(handle)
         return pci.domain, pci.bus, pci.device
 
-    return Machine(tuple(_gpu(nvml, handle) for handle in sorted(handles, key=address)))
+    gpus = tuple(_gpu(nvml, handle) for handle in sorted(handles, key=address))
+    return Machine(gpus, _optional(nvml, nvml.nvmlSystemGetDriverVersion))
 
 
 def _gpu(nvml: Any, handle: Any) -> Gpu:
@@ -89,8 +91,8 @@ def _memory_mib(nvml: Any, handle: Any) -> int | None:
     return None if memory is None else memory.total // 2**20
 
 
-def _optional(nvml: Any, call: Callable[[Any], Any], handle: Any) -> Any:
+def _optional(nvml: Any, call: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return call(handle)
+        return call(*arguments)
     except nvml.NVMLError:
         return None

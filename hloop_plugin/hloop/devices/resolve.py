@@ -60,11 +60,13 @@ class DeviceTable:
         devices: in logical order; a device's place is its logical index.
         source: how they were found; a sentence without a final stop.
         mask: CUDA_VISIBLE_DEVICES as the jobs of the run inherit it, or None if it is unset.
+        driver: version of NVIDIA's driver, or None where it is not known or was not asked for.
     """
 
     devices: tuple[Device, ...]
     source: str
     mask: str | None
+    driver: str | None = None
 
 
 def resolve_devices(
@@ -86,18 +88,20 @@ def resolve_devices(
     mask = environ.get("CUDA_VISIBLE_DEVICES")
     order = environ.get("CUDA_DEVICE_ORDER")
     if spec == "auto":
-        shown = visible(mask, query(), order)
-        return DeviceTable(_devices(shown), shown.why, mask)
+        machine = query()
+        shown = visible(mask, machine, order)
+        return DeviceTable(_devices(shown), shown.why, mask, _driver(machine))
     if match := _SIMULATED.fullmatch(spec):
         return DeviceTable(_simulated(int(match[1]), mask), f"{OPTION}={spec}", mask)
     if spec == "" or spec.startswith("simulated"):
         raise _malformed(f"{OPTION}={spec} names no devices")
-    shown = visible(spec, query(), order, name=OPTION)
+    machine = query()
+    shown = visible(spec, machine, order, name=OPTION)
     if len(shown.devices) < len(spec.split(",")):
         raise _malformed(shown.why)
     instead = "" if mask is None else f"; in place of CUDA_VISIBLE_DEVICES={mask}"
     tokens = ",".join(device.token for device in shown.devices)
-    return DeviceTable(_devices(shown), shown.why + instead, tokens)
+    return DeviceTable(_devices(shown), shown.why + instead, tokens, _driver(machine))
 
 
 def require(table: DeviceTable, needed: Mapping[str, int]) -> None:
@@ -142,6 +146,10 @@ def _devices(shown: VisibleDevices) -> tuple[Device, ...]:
         )
         for logical, device in enumerate(shown.devices)
     )
+
+
+def _driver(machine: Machine | NvmlUnavailable) -> str | None:
+    return None if isinstance(machine, NvmlUnavailable) else machine.driver
 
 
 def _simulated(count: int, mask: str | None) -> tuple[Device, ...]:

@@ -64,9 +64,13 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The GPUs of this machine, in ascending order of their PCI bus id."""
+    """The GPUs of this machine, in ascending order of their PCI bus id.
+
+    ``driver`` is the version of NVIDIA's driver, or None where NVML does not give it.
+    """
 
     gpus: tuple[Gpu, ...]
+    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""Look at one device while a run goes on, for the records.
+
+NVML is started with the first look and kept, since starting it may take a second. A device that
+does not answer stops no run: what NVML said is written down instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from hloop.devices.resolve import UNRESOLVED, Device
+
+
+class Observer:
+    """Looks at devices through NVML, by their UUIDs."""
+
+    def __init__(self) -> None:
+        self._nvml: Any = None
+        self._trouble: str | None = None
+
+    def observe(self, device: Device) -> dict[str, Any]:
+        """Give what records say of a device, with the memory in use on it now, in bytes.
+
+        ``memory_used_bytes`` is None where it is not known, and ``problem`` is what NVML said
+        then. A device that is simulated or unresolved is not looked at: both are None.
+        """
+        used, problem = None, None
+        if device.uuid not in (None, UNRESOLVED):
+            used, problem = self._ask(device.uuid)
+        return device.to_dict() | {"memory_used_bytes": used, "problem": problem}
+
+    def close(self) -> None:
+        """Let go of NVML."""
+        if self._nvml is not None:
+            with contextlib.suppress(self._nvml.NVMLError):
+                self._nvml.nvmlShutdown()
+            self._nvml = None
+
+    def _ask(self, uuid: str | None) -> tuple[int | None, str | None]:
+        if self._nvml is None and self._trouble is None:
+            self._start()
+        if self._nvml is None:
+            return None, self._trouble
+        try:
+            handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+            return int(self._nvml.nvmlDeviceGetMemoryInfo(handle).used), None
+        except self._nvml.NVMLError as error:
+            return None, str(error)
+
+    def _start(self) -> None:
+        try:
+            import pynvml
+        except ImportError as error:
+            self._trouble = f"nvidia-ml-py cannot be imported ({error})"
+            return
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            self._trouble = f"NVML cannot be started ({error})"
+            return
+        self._nvml = pynvml

@@ -73,8 +73,8 @@ class RunPaths:
         return self.root / MANIFEST_NAME
 
     @property
-    def formal(self) -> Path:
-        return self.root / FORMAL_NAME
+    def formal(self) -> FormalPaths:
+        return FormalPaths(self.root / FORMAL_NAME)
 
     @property
     def jobs(self) -> Path:
@@ -122,6 +122,33 @@ def _obstacle(path: Path) -> str:
     except OSError as error:
         return str(error.strerror)
     return ""
+
+
+@dataclass(frozen=True)
+class FormalPaths:
+    """The names in a folder that holds a fidelity gate with everything that it builds on.
+
+    Attributes:
+        root: the folder that ``hloop gate`` made, or its copy ``RUN/formal``.
+    """
+
+    root: Path
+
+    @property
+    def gate(self) -> Path:
+        return self.root / "fidelity_gate.json"
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / "formal_manifest.json"
+
+    @property
+    def fidelity(self) -> Path:
+        return self.root / "author_fidelity.json"
+
+    @property
+    def patch(self) -> Path:
+        return self.root / "reviewed.patch"
 
 
 @dataclass(frozen=True)

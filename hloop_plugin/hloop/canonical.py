@@ -1,17 +1,25 @@
 """Canonical JSON: one value, one sequence of bytes.
 
-Records are UTF-8, with sorted keys, ``,`` and ``:`` without blanks, one final newline, no
-floats, integers within ±(2^53 - 1) and no key twice. The reader refuses everything else, so
-that a digest over the bytes is a digest over the value.
+Records are what RFC 8785 gives, and one final newline: UTF-8, keys sorted by their UTF-16 code
+units, ``,`` and ``:`` without blanks. They hold no floats, integers within ±(2^53 - 1) only and
+no key twice. The reader refuses everything else, so that a digest over the bytes is a digest
+over the value.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
 MAX_INTEGER = 2**53 - 1
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")
+).encode
+_encode_in_given_order = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, separators=(",", ":")
+).encode
 
 
 class CanonicalError(ValueError):
@@ -23,10 +31,17 @@ def dumps(value: Any) -> bytes:
 
     Raises:
         CanonicalError: for a float, an integer out of range, a key that is no string, a
-            string that is not valid Unicode, or a type that JSON does not have.
+            string that is not valid Unicode, a type that JSON does not have, or a value
+            that is nested too deeply to be read.
     """
-    _check(value, "")
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    try:
+        _check(value, None)
+        text = _encode(value)
+        if not text.isascii():
+            # Python sorts by code points: U+FFFF before U+10000, which starts with 0xD800.
+            text = _encode_in_given_order(_sorted(value))
+    except RecursionError:
+        raise CanonicalError("nested too deeply") from None
     return text.encode() + b"\n"
 
 
@@ -38,7 +53,11 @@ def loads(data: bytes) -> Any:
     """
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=no_duplicates)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except CanonicalError:
+        raise
+    except RecursionError:
+        raise CanonicalError("nested too deeply") from None
+    except ValueError as error:  # Of the decoder, the parser, or an integer of 4300 digits.
         raise CanonicalError(f"not JSON in UTF-8: {error}") from error
     if dumps(value) != data:
         raise CanonicalError("JSON, but not in canonical form")
@@ -64,27 +83,50 @@ def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _check(value: Any, where: str) -> None:
-    if value is None or isinstance(value, bool):
-        return
+# Where a value stands: the way to what holds it, and a key or an index; None at the top.
+_Way: TypeAlias = "tuple[_Way, str | int] | None"
+
+
+def _check(value: Any, way: _Way) -> None:
     if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise CanonicalError(f"{where or '.'}: a string that is not valid Unicode") from error
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise _refuse(way, "a string that is not valid Unicode") from None
+    elif value is None or isinstance(value, bool):
+        pass
     elif isinstance(value, int):
-        if abs(value) > MAX_INTEGER:
-            raise CanonicalError(f"{where or '.'}: the integer {value} is beyond ±(2^53 - 1)")
-    elif isinstance(value, float):
-        raise CanonicalError(f"{where or '.'}: the float {value!r}; records hold integers only")
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise _refuse(way, "an integer beyond ±(2^53 - 1)")
     elif isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise CanonicalError(f"{where or '.'}: the key {key!r} is not a string")
-            _check(key, where)
-            _check(item, f"{where}.{key}")
+                raise _refuse(way, f"the key {key!r} is not a string")
+            _check(key, way)
+            _check(item, (way, key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _check(item, f"{where}[{index}]")
+            _check(item, (way, index))
+    elif isinstance(value, float):
+        raise _refuse(way, f"the float {value!r}; records hold integers only")
     else:
-        raise CanonicalError(f"{where or '.'}: {type(value).__name__} has no place in JSON")
+        raise _refuse(way, f"{type(value).__name__} has no place in JSON")
+
+
+def _refuse(way: _Way, found: str) -> CanonicalError:
+    where = ""
+    while way is not None:
+        way, step = way
+        where = (f".{step}" if isinstance(step, str) else f"[{step}]") + where
+    return CanonicalError(f"{where or '.'}: {found}")
+
+
+def _sorted(value: Any) -> Any:
+    """Give ``value`` with the keys of its objects in the order of RFC 8785, section 3.2.3."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        return {key: _sorted(value[key]) for key in keys}
+    if isinstance(value, list | tuple):
+        return [_sorted(item) for item in value]
+    return value

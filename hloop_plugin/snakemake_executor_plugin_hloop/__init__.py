@@ -64,6 +64,34 @@ class ExecutorSettings(ExecutorSettingsBase):
             "starts first (default: by the plan's budget.expected_seconds).",
         },
     )
+    session_id: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "What the records of a plan's run call the session that it belongs to: up to "
+            "64 letters, digits, dots, underscores and dashes (default: made for each run).",
+        },
+    )
+    provenance: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "Which jobs get records: those of the plan (plan; the default), or those of "
+            "all rules (all).",
+            "choices": ["plan", "all"],
+        },
+    )
+    # Not Optional: that would make an option with a value of it. And not False by default: an
+    # option that is not given would then go before the configuration.
+    formal: bool = field(
+        default=None,  # type: ignore[assignment]
+        metadata={
+            "help": "Run the plan formally, by the gate that --hloop-gate names: what did not "
+            "pass it is refused.",
+        },
+    )
+    gate: Optional[str] = field(
+        default=None,
+        metadata={"help": "The fidelity gate of a formal run, as `hloop gate` wrote it."},
+    )
 
 
 common_settings = CommonSettings(

@@ -329,7 +329,7 @@ SETTINGS = dataclasses.fields(plugin.ExecutorSettings)
 
 @pytest.mark.parametrize("field", SETTINGS, ids=lambda field: field.name)
 def test_a_setting_is_optional_and_of_a_type_that_snakemake_reads(field: Any) -> None:
-    assert field.type in (Optional[str], Optional[int])  # noqa: UP045
+    assert field.type in (Optional[str], Optional[int], bool)  # noqa: UP045
     assert field.default is None
 
 
@@ -345,11 +345,12 @@ def test_a_setting_is_one_of_the_runs(field: Any) -> None:
     assert field.name in {run_field.name for run_field in dataclasses.fields(RunSettings)}
 
 
-@pytest.mark.parametrize("name", ["mode", "placement"])
-def test_the_choices_are_those_of_the_engine(name: str) -> None:
+@pytest.mark.parametrize("name", ["mode", "placement", "provenance"])
+def test_the_choices_are_those_of_the_run(name: str) -> None:
+    from hloop.run.settings import Provenance
     from hloop.schedule.events import Mode, Placement
 
-    kind = {"mode": Mode, "placement": Placement}[name]
+    kind = {"mode": Mode, "placement": Placement, "provenance": Provenance}[name]
     (field,) = (field for field in SETTINGS if field.name == name)
     assert field.metadata["choices"] == [item.value for item in kind]
 
@@ -366,9 +367,11 @@ def test_settings_are_read_from_the_command_line(registered: Any) -> None:
         *("--hloop-mode", "bulk-sync", "--hloop-devices", "simulated:2"),
         *("--hloop-placement", "any", "--hloop-cpu-workers", "3"),
         *("--hloop-io-workers", "1", "--hloop-grace-seconds", "0"),
-        *("--hloop-durations", "runs/first"),
+        *("--hloop-durations", "runs/first", "--hloop-session-id", "s-1"),
+        *("--hloop-provenance", "all", "--hloop-formal", "--hloop-gate", "gate.json"),
     )
-    values = ("bulk-sync", "simulated:2", "any", 3, 1, 0, "runs/first")
+    values = ("bulk-sync", "simulated:2", "any", 3, 1, 0, "runs/first", "s-1", "all")
+    values += (True, "gate.json")
     assert dataclasses.astuple(found) == values
 
 

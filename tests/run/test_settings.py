@@ -60,6 +60,14 @@ def test_other_keys_of_a_configuration_do_not_matter() -> None:
         ("grace_seconds", 0.5, "an integer of at least 0"),
         ("devices", 2, "a string"),
         ("devices", ["0"], "a string"),
+        ("provenance", "rules", "one of plan, all"),
+        ("formal", "yes", "true or false"),
+        ("formal", 1, "true or false"),
+        ("gate", 1, "a string"),
+        *(
+            ("session_id", value, "1 to 64 letters, digits, dots, underscores and dashes")
+            for value in ("", "a b", "a/b", "é", "a\n", "x" * 65, 7)
+        ),
     ],
 )
 def test_a_value_that_cannot_be_is_named_with_what_can(
@@ -71,6 +79,29 @@ def test_a_value_that_cannot_be_is_named_with_what_can(
 def test_all_that_is_wrong_is_said_at_once_with_its_source() -> None:
     text = refusal(mode="fast", cpu_workers=0, devices=1)
     assert text.startswith("the test: 3 problems")
+
+
+# Formal runs
+
+
+def test_a_formal_run_needs_a_gate() -> None:
+    assert "formal is set, and gate is not" in refusal(formal=True)
+
+
+def test_a_gate_is_for_formal_runs_only() -> None:
+    assert "gate is set, and formal is not" in refusal(gate="gate.json")
+
+
+def test_another_gate_takes_the_place_of_the_first() -> None:
+    before = override(formal=True, gate="/first.json")
+    assert override(before, gate="/second.json").gate == "/second.json"
+
+
+def test_a_gate_is_looked_for_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert override(formal=True, gate="g/../gate.json").gate == str(tmp_path / "gate.json")
 
 
 # What the engine gets

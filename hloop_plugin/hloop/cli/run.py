@@ -62,6 +62,23 @@ def command(
         ),
     ] = None,
     durations: DurationsOption = None,
+    session_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What the records call the session that the run belongs to: up to 64 letters, "
+            "digits, dots, underscores and dashes. [default: made for each run]",
+        ),
+    ] = None,
+    formal: Annotated[
+        bool, typer.Option("--formal", help="Run the plan formally, by the gate of --gate.")
+    ] = False,
+    gate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The fidelity gate of a formal run, as hloop gate wrote it."
+        ),
+    ] = None,
     keep_going: Annotated[
         bool,
         typer.Option(
@@ -92,6 +109,9 @@ def command(
         "io_workers": io_workers,
         "grace_seconds": grace_seconds,
         "durations": None if durations is None else str(durations.absolute()),
+        "session_id": session_id,
+        "formal": formal or None,
+        "gate": None if gate is None else str(gate.absolute()),
     }
     settings = RunSettings().override(given, source="the options")
     settings.resolve(rendered.plan, os.environ)

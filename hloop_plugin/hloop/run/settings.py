@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,17 @@ from hloop.errors import HloopError, Problem, ReportError
 from hloop.files import RunPaths
 from hloop.plan.model import Plan, ResourceClass
 from hloop.schedule.events import EngineSettings, Mode, Placement
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Provenance(StrEnum):
+    """Which jobs get records."""
+
+    PLAN = "plan"
+    """Those of the plan."""
+    ALL = "all"
+    """Those of all rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +41,10 @@ class RunSettings:
         grace_seconds: between TERM and KILL.
         durations: a former run's directory or report, whose times say which of the ready jobs
             has the longest path before it; None takes the plan's ``expected_seconds``.
+        session_id: what the records call the session of the run; None has one made.
+        provenance: ``plan`` or ``all``.
+        formal: the run is formal, and ``gate`` decides whether it may begin.
+        gate: the fidelity gate of a formal run, an absolute path; None of any other.
     """
 
     mode: Mode = Mode.HLOOP
@@ -36,12 +54,17 @@ class RunSettings:
     io_workers: int | None = None
     grace_seconds: int = 10
     durations: str | None = None
+    session_id: str | None = None
+    provenance: Provenance = Provenance.PLAN
+    formal: bool = False
+    gate: str | None = None
 
     def override(self, values: Mapping[str, Any], *, source: str) -> RunSettings:
         """Take those of ``values`` that are not None.
 
         Raises:
-            HloopError: a value that cannot be; ``source`` says where it stands.
+            HloopError: a value that cannot be, or one of ``formal`` and ``gate`` without the
+                other; ``source`` says where it stands.
         """
         given = {
             field.name: values[field.name]
@@ -49,7 +72,12 @@ class RunSettings:
             if values.get(field.name) is not None
         }
         problems = []
-        for name, choices in (("mode", Mode), ("placement", Placement)):
+        choices: type[StrEnum]
+        for name, choices in (
+            ("mode", Mode),
+            ("placement", Placement),
+            ("provenance", Provenance),
+        ):
             if name in given:
                 try:
                     given[name] = choices(given[name])
@@ -60,12 +88,33 @@ class RunSettings:
             value = given.get(name, least)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 problems.append(_problem(name, value, f"an integer of at least {least}"))
-        for name in ("devices", "durations"):
+        for name in ("devices", "durations", "gate"):
             if not isinstance(given.get(name, ""), str):
                 problems.append(_problem(name, given[name], "a string"))
+        if not isinstance(given.get("formal", False), bool):
+            problems.append(_problem("formal", given["formal"], "true or false"))
+        session = given.get("session_id", "-")
+        if not isinstance(session, str) or not _SESSION_ID.fullmatch(session):
+            expected = "1 to 64 letters, digits, dots, underscores and dashes"
+            problems.append(_problem("session_id", session, expected))
         if problems:
             raise HloopError(problems, file=source)
-        return replace(self, **given)
+        if "gate" in given:
+            given["gate"] = os.path.abspath(given["gate"])
+        settings = replace(self, **given)
+        if problem := settings._half_formal():
+            raise HloopError(problem, file=source)
+        return settings
+
+    def _half_formal(self) -> Problem | None:
+        """Say what is wrong where a run is formal without a gate, or has a gate for nothing."""
+        if self.formal == (self.gate is not None):
+            return None
+        if self.formal:
+            found, action = "formal is set, and gate is not", "Name the gate that was approved"
+        else:
+            found, action = "gate is set, and formal is not", "Set formal too, or leave gate out"
+        return Problem("setting", "formal", found, "both for a formal run, neither else", action)
 
     def engine(self, plan: Plan | None, table: DeviceTable, *, keep_going: bool) -> EngineSettings:
         """Give the engine's settings for a plan on these devices."""
@@ -111,7 +160,10 @@ class RunSettings:
 
         Raises:
             DeviceError: the setting is malformed, or a device is not there.
+            HloopError: the run is to be formal, which it cannot be yet.
         """
+        if self.formal:
+            raise HloopError(Problem("formal", "formal", "there are no formal runs yet"))
         table = resolve_devices(self.devices, environ)
         if plan is not None:
             pinned = self.placement is Placement.PINNED

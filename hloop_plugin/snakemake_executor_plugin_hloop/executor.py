@@ -186,19 +186,12 @@ class Executor(RealExecutor):
         self._table = settings.resolve(plan, os.environ)
         keep_going = self.workflow.execution_settings.keep_going
         engine = settings.engine(plan, self._table, keep_going=keep_going)
-        run_part = None
+        part = None
         if run is not None and wanted:
-            durations_ns = settings.durations_ns()
+            part = run.opening(settings, executor="hloop", snakemake=_snakemake_version())
             claim(run.rendered)
             self._claimed = True
-            run_part = {
-                "run_dir": str(run.rendered.run_dir),
-                "repo_root": str(run.rendered.repo_root),
-                "versions": {"snakemake": _snakemake_version()},
-                "executor": "hloop",
-                "durations_ns": durations_ns,
-            }
-        return Opening(engine, self._table, settings.grace_seconds, wanted, run_part).to_message()
+        return Opening(engine, self._table, settings.grace_seconds, wanted, part).to_message()
 
     def _take_signals(self) -> None:
         """Let signals stop the run in an orderly way, but those that are ignored (nohup)."""
@@ -362,7 +355,8 @@ class Executor(RealExecutor):
             counts = ", ".join(f"{n} {status}" for status, n in goodbye["counts"].items())
             self.logger.info(
                 f"hloop: run {goodbye['status']} ({counts}) in "
-                f"{goodbye['elapsed_seconds']:.1f} s. Report: {goodbye['report']}"
+                f"{goodbye['elapsed_seconds']:.1f} s. Report: {goodbye['report']}\n"
+                f"head: {goodbye['head']}"
             )
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hloop import canonical, files
-from hloop.files import FileDigest, JobPaths, Portable
+from hloop.files import FileDigest, JobPaths
 from hloop.provenance.records import Status
 from hloop.run.attempt import (
     TAIL_BYTES,
@@ -17,10 +16,11 @@ from hloop.run.attempt import (
     Attempt,
     Failure,
     Outcome,
-    artifact_entries,
+    ReadArtifact,
     check_artifacts,
     judge_exit,
-    publish_status,
+    judge_files,
+    read_artifacts,
     tail,
 )
 from hloop.run.hashing import Hashed, Refusal
@@ -117,8 +117,35 @@ def test_the_first_wrong_artifact_is_named_by_its_role() -> None:
 
 
 def test_what_could_be_read_is_noted_also_where_something_else_is_wrong() -> None:
-    entries = artifact_entries(artifacts(x=None, y=None), [MISSING, GOOD])
-    assert entries == [{"role": "y", "path": "/repo/run/y", "sha256": "a" * 64, "size_bytes": 3}]
+    (entry,) = read_artifacts(artifacts(x=None, y=None), [MISSING, GOOD])
+    assert entry == ReadArtifact("y", "/repo/run/y", "file", GOOD)
+
+
+# What was read at the end
+
+
+def at_end(outcome: Outcome | None = None, *results: Hashed) -> Outcome:
+    """The verdict of a job with one input, which was GOOD, and one output."""
+    fields = {"inputs": [{"role": "i", "path": "in", "sha256": None}], "outputs": [output("o")]}
+    plan = rendered(Path("/repo"), job("a", **fields))
+    attempt = Attempt("a", plan.jobs["a"], "token", outcome=outcome)
+    attempt.inputs = read_artifacts(plan.jobs["a"].inputs, [GOOD])
+    return judge_files(attempt, JobPaths(Path("/repo/run/jobs/a")), results)
+
+
+def test_with_its_inputs_as_they_were_and_its_outputs_there_it_completed() -> None:
+    assert at_end(None, GOOD, GOOD, GOOD, OTHER) == Outcome(Status.COMPLETED)
+
+
+@pytest.mark.parametrize("now", [OTHER, MISSING])
+def test_an_input_that_changed_meanwhile_is_a_failure_of_its_own(now: Hashed) -> None:
+    outcome = at_end(None, now, GOOD, GOOD, GOOD)
+    assert outcome.failure and outcome.failure.reason == "input_changed"
+
+
+def test_what_is_settled_stays_whatever_was_read() -> None:
+    settled = Outcome(Status.FAILED, Failure("exit_code", "it exited with 7"))
+    assert at_end(settled, OTHER, GOOD, GOOD) == settled
 
 
 # The tail of a log
@@ -170,69 +197,3 @@ def test_a_fifo_in_its_place_has_no_tail_and_is_not_waited_for(log: Path) -> Non
 def test_a_folder_in_its_place_has_no_tail(log: Path) -> None:
     log.mkdir()
     assert tail(log) == ""
-
-
-# The record
-
-
-@pytest.fixture
-def paths(tmp_path: Path) -> JobPaths:
-    return JobPaths(tmp_path / "run/jobs/a")
-
-
-def publish(paths: JobPaths, attempt: Attempt, outcome: Outcome) -> bytes:
-    run_dir = paths.root.parents[1]
-    publish_status(paths, attempt, outcome, Portable(run_dir, run_dir.parent))
-    return paths.status.read_bytes()
-
-
-COMPLETED = Outcome(Status.COMPLETED)
-
-
-def test_the_record_is_canonical(paths: JobPaths) -> None:
-    data = publish(paths, ended(started_ns=5, gone_ns=12), COMPLETED)
-    assert canonical.dumps(canonical.loads(data)) == data
-
-
-def test_the_record_says_how_long_it_took(paths: JobPaths) -> None:
-    record = canonical.loads(publish(paths, ended(started_ns=5, gone_ns=12), COMPLETED))
-    assert record["wall_ns"] == 7
-
-
-def test_the_record_says_why_it_failed_and_how(paths: JobPaths) -> None:
-    outcome = Outcome(Status.FAILED, Failure("exit_code", "it exited with 7"))
-    record = canonical.loads(publish(paths, ended(7 << 8), outcome))
-    found = record["status"], record["returncode"], record["failure"]["reason"]
-    assert found == ("failed", 7, "exit_code")
-
-
-def test_the_record_holds_no_path_of_the_machine(paths: JobPaths) -> None:
-    run = paths.root.parents[1]
-    attempt = ended()
-    attempt.outputs = [{"role": "o", "path": f"{run}/o", "sha256": "a" * 64, "size_bytes": 1}]
-    outcome = Outcome(Status.FAILED, Failure("output_missing", f"{run}/p does not exist"))
-    data = publish(paths, attempt, outcome)
-    assert str(run.parent).encode() not in data and b"${RUN_DIR}/o" in data
-
-
-def test_a_record_is_written_once(paths: JobPaths) -> None:
-    first = publish(paths, ended(), COMPLETED)
-    with pytest.raises(FileExistsError):
-        publish(paths, ended(7 << 8), Outcome(Status.FAILED))
-    assert paths.status.read_bytes() == first
-
-
-def test_a_record_is_read_only(paths: JobPaths) -> None:
-    publish(paths, ended(), COMPLETED)
-    assert paths.status.stat().st_mode & 0o222 == 0
-
-
-def test_the_marker_of_a_completed_job_names_its_record(paths: JobPaths) -> None:
-    data = publish(paths, ended(), COMPLETED)
-    assert paths.completed.read_text() == files.sha256_bytes(data) + "\n"
-
-
-@pytest.mark.parametrize("status", [s for s in Status if s is not Status.COMPLETED])
-def test_no_other_job_has_a_marker(paths: JobPaths, status: Status) -> None:
-    publish(paths, ended(), Outcome(status, Failure("why", "it")))
-    assert not paths.completed.exists()

@@ -57,6 +57,8 @@ def test_a_job_leaves_the_same_records_as_under_hloop(tmp_path: Path) -> None:
     assert sorted(path.name for path in paths.root.iterdir()) == [
         "attempt_status.json",
         "completed",
+        "run_record.json",
+        "scheduled_job.json",
         "stderr.log",
         "stdout.log",
     ]

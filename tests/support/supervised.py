@@ -19,7 +19,7 @@ from hloop.plan.load import plan_from_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run.channel import LineReader, Message, encode
 from hloop.run.journal import read_journal
-from hloop.run.opening import Opening
+from hloop.run.opening import Opening, PlanOpening
 from hloop.run.planrun import claim
 from hloop.schedule.events import EngineSettings, Mode
 
@@ -58,12 +58,14 @@ def opening(
     run = None
     if plan is not None:
         claim(plan)
-        run = {
-            "run_dir": str(plan.run_dir),
-            "repo_root": str(plan.repo_root),
-            "versions": {"snakemake": "0"},
-            "executor": "hloop",
-        }
+        run = PlanOpening(
+            run_dir=str(plan.run_dir),
+            repo_root=str(plan.repo_root),
+            executor="hloop",
+            snakemake="0",
+            session_id="session",
+            config_files=(),
+        )
     settings = EngineSettings(
         mode=Mode(mode),
         devices=[0, 1],

@@ -124,6 +124,8 @@ class SyntheticRun:
                 "limits": {"cpu": self.plan.max_cpu_workers, "io": self.plan.max_io_workers},
                 "devices": DEVICES,
                 "devices_source": "two devices",
+                "session_id": "session",
+                "run_kind": "interface_sanity_only",
                 "repo_root": str(self.root),
                 "run_dir": str(self.paths.root),
                 "host": {"hostname": "node1", "cpu_count": 8, "boot_id": "boot"},
@@ -187,6 +189,7 @@ class SyntheticRun:
             inputs=[self._entry(item) for item in job.inputs if Path(item.path).exists()],
             outputs=[self._entry(item) for item in job.outputs if Path(item.path).exists()],
             failure=None if status == "completed" else failure,
+            attempt_status=None,
         )
 
     def _entry(self, artifact: Any) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def command(
 
     Exit 0: every job completed. 1: one did not. 2: the run could not begin.
     """
-    from hloop.files import RunPaths
+    from hloop.files import RunPaths, sha256_bytes
     from hloop.plan.external import missing_external_inputs
     from hloop.plan.load import load_checked
     from hloop.run.settings import RunSettings
@@ -123,10 +123,12 @@ def command(
         **{name: value for name, value in given.items() if value is not None},
     }
     report = _run_snakemake(config, rendered, keep_going=keep_going)
+    head = sha256_bytes(paths.report.read_bytes())
     if as_json:
-        print_json(report)
+        print_json({**report, "head": head})
     else:
         _print_summary(report, paths)
+        print(f"head: {head}")
     raise typer.Exit(0 if report["status"] == "completed" else 1)
 
 

@@ -26,7 +26,6 @@ def build_manifest(
     *,
     session_id: str,
     run_kind: str,
-    created: Mapping[str, Any],
     executor: str,
     mode: str,
     settings: EngineSettings,
@@ -41,12 +40,13 @@ def build_manifest(
     upstream: Sequence[Reference],
     scripts: Scripts,
 ) -> dict[str, Any]:
-    """Give the manifest of a run, ready for :func:`hloop.canonical.dumps`.
+    """Give the manifest of a run, but for ``created``, the moment of its writing.
+
+    Gathering all this takes a while, and the run's clock starts when it is there.
 
     Args:
         session_id: what the user calls the session that the run belongs to.
         run_kind: ``interface_sanity_only`` or ``formal``.
-        created: the moment, ``time`` and ``offset_ns``.
         executor: the name of Snakemake's executor.
         mode: the mode of ``settings``, or ``external``.
         settings: what the engine was told.
@@ -75,7 +75,6 @@ def build_manifest(
         "_type": MANIFEST,
         "session_id": session_id,
         "run_kind": run_kind,
-        "created": dict(created),
         "executor": executor,
         "mode": mode,
         "placement": settings.placement.value,

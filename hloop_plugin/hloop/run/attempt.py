@@ -1,11 +1,12 @@
 """One attempt: what is kept of a job while it runs, and the verdict when it is over.
 
 The supervisor moves an attempt through its phases; this module decides what each ending
-means and writes the attempt's record. It starts and stops nothing.
+means. It starts and stops nothing, and writes nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -15,13 +16,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from hloop import canonical, files
-from hloop.files import FileDigest, JobPaths, Portable
+from hloop.devices.resolve import Device
+from hloop.files import FileDigest, FileRefused, JobPaths, hash_file
 from hloop.plan.render import RenderedArtifact, RenderedJob
-from hloop.provenance.records import Status
-from hloop.run.hashing import Hashed, Refusal
+from hloop.provenance.records import DIRECTORY, FILE, Status
+from hloop.run.hashing import Hashed, Refusal, Wanted
+from hloop.run.journal import Instant
+from hloop.schedule.events import Slot
 
-STATUS_TYPE = "hloop/attempt_status/v1"
 TAIL_BYTES = 4096
 TAIL_LINES = 20
 
@@ -50,6 +52,43 @@ class Failure:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReadArtifact:
+    """A file or directory that was read.
+
+    Attributes:
+        path: absolute.
+        checkpoint: the role that an output has as a checkpoint, if any.
+    """
+
+    role: str
+    path: str
+    type: str
+    digest: FileDigest
+    checkpoint: str | None = None
+
+    def journal_entry(self) -> dict[str, Any]:
+        """Give what the journal says of it."""
+        return {
+            "role": self.role,
+            "path": self.path,
+            "sha256": self.digest.sha256,
+            "size_bytes": self.digest.size,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An attempt's verdict."""
+
+    status: Status
+    failure: Failure | None = None
+
+    @property
+    def completed(self) -> bool:
+        return self.status is Status.COMPLETED
+
+
 @dataclass(slots=True)
 class Attempt:
     """A job that was handed over.
@@ -59,6 +98,9 @@ class Attempt:
         job: the plan's job; None for others.
         token: marks the attempt's processes, see processes.ATTEMPT_VARIABLE.
         cause: why it was stopped, where it was: set before the first signal is sent.
+        environment: what it has beside what this process inherited.
+        inputs: as they were read before it started.
+        outcome: what is settled before its outputs are read: None while it may complete.
         leftovers: it ended and left processes behind, which were stopped.
     """
 
@@ -68,13 +110,25 @@ class Attempt:
     phase: Phase = Phase.CHECKING
     pid: int | None = None
     cause: tuple[Status, Failure] | None = None
-    started_ns: int = 0
-    gone_ns: int = 0
+    slot: Slot | None = None
+    wave: int | None = None
+    device: Device | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    started: Instant | None = None
+    gone: Instant | None = None
     wait_status: int = 0
     usage: Mapping[str, int] = field(default_factory=dict)
-    inputs: list[dict[str, Any]] = field(default_factory=list)
-    outputs: list[dict[str, Any]] = field(default_factory=list)
+    inputs: list[ReadArtifact] = field(default_factory=list)
+    outputs: list[ReadArtifact] = field(default_factory=list)
+    logs: list[ReadArtifact] = field(default_factory=list)
+    outcome: Outcome | None = None
     leftovers: bool = False
+
+    @property
+    def wall_ns(self) -> int:
+        if self.started is None or self.gone is None:
+            return 0
+        return self.gone.monotonic_ns - self.started.monotonic_ns
 
     def main_process_ended(self, wait_status: int, usage: resource.struct_rusage) -> None:
         """Take down what ``wait4`` told of the main process."""
@@ -103,18 +157,6 @@ class Attempt:
             return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """An attempt's verdict."""
-
-    status: Status
-    failure: Failure | None = None
-
-    @property
-    def completed(self) -> bool:
-        return self.status is Status.COMPLETED
-
-
 def judge_exit(attempt: Attempt) -> Outcome | None:
     """Judge an attempt by how its processes ended; None means its outputs decide."""
     if attempt.cause is not None:
@@ -126,17 +168,84 @@ def judge_exit(attempt: Attempt) -> Outcome | None:
     return None
 
 
-def artifact_entries(
+def wanted_inputs(job: RenderedJob) -> list[Wanted]:
+    """Give what to read before a job starts. Inputs may be symbolic links."""
+    return [Wanted(item.path, follow=True, directory=item.directory) for item in job.inputs]
+
+
+def wanted_at_end(attempt: Attempt, paths: JobPaths, run_dir: str) -> list[Wanted]:
+    """Give what to read when every process is gone: its inputs, its logs and, where it may
+    have completed, its outputs."""
+    assert attempt.job is not None
+    wanted = wanted_inputs(attempt.job)
+    wanted += [Wanted(str(path), follow=False) for path in (paths.stdout, paths.stderr)]
+    if attempt.outcome is None:
+        wanted += [
+            Wanted(item.path, follow=False, directory=item.directory, inside=run_dir)
+            for item in attempt.job.outputs
+        ]
+    return wanted
+
+
+def judge_files(attempt: Attempt, paths: JobPaths, results: Sequence[Hashed]) -> Outcome:
+    """Judge an attempt by what was read at its end, in the order of :func:`wanted_at_end`.
+
+    What is settled already stays.
+    """
+    assert attempt.job is not None
+    inputs, outputs = attempt.job.inputs, attempt.job.outputs
+    logs = (paths.stdout, paths.stderr)
+    before, rest = results[: len(inputs)], results[len(inputs) :]
+    attempt.logs = [
+        ReadArtifact(path.stem, str(path), FILE, result)
+        for path, result in zip(logs, rest, strict=False)
+        if isinstance(result, FileDigest)
+    ]
+    if attempt.outcome is not None:
+        return attempt.outcome
+    made = rest[len(logs) :]
+    attempt.outputs = read_artifacts(outputs, made)
+    failure = _changed_input(attempt, before) or check_artifacts("output", outputs, made)
+    if failure is None:
+        return Outcome(Status.COMPLETED)
+    return Outcome(Status.FAILED, failure)
+
+
+def read_logs(paths: JobPaths) -> list[ReadArtifact]:
+    """Read the logs here and now: for an attempt whose end is cut short."""
+    found = []
+    for path in (paths.stdout, paths.stderr):
+        with contextlib.suppress(FileRefused):
+            found.append(ReadArtifact(path.stem, str(path), FILE, hash_file(path)))
+    return found
+
+
+def _changed_input(attempt: Attempt, results: Sequence[Hashed]) -> Failure | None:
+    for item, result in zip(attempt.inputs, results, strict=True):
+        if isinstance(result, Refusal):
+            found = result.message
+        elif result != item.digest:
+            found = f"{item.path} had sha256 {item.digest.sha256} and now has {result.sha256}"
+        else:
+            continue
+        return Failure(
+            "input_changed", f"its input {item.role!r} is not what it was at the start: {found}"
+        )
+    return None
+
+
+def read_artifacts(
     artifacts: Sequence[RenderedArtifact], results: Sequence[Hashed]
-) -> list[dict[str, Any]]:
-    """Give journal entries for those artifacts that could be read."""
+) -> list[ReadArtifact]:
+    """Give those artifacts that could be read."""
     return [
-        {
-            "role": artifact.role,
-            "path": artifact.path,
-            "sha256": result.sha256,
-            "size_bytes": result.size,
-        }
+        ReadArtifact(
+            artifact.role,
+            artifact.path,
+            DIRECTORY if artifact.directory else FILE,
+            result,
+            artifact.declared.checkpoint,
+        )
         for artifact, result in zip(artifacts, results, strict=True)
         if isinstance(result, FileDigest)
     ]
@@ -179,33 +288,3 @@ def tail(path: Path) -> str:
 def _open_at_once(path: str, flags: int) -> int:
     """Open a log. A FIFO that the job put in its place must not hold up the run."""
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def publish_status(
-    paths: JobPaths, attempt: Attempt, outcome: Outcome, portable: Portable
-) -> None:
-    """Write the attempt's record, and the completion marker where it completed.
-
-    Raises:
-        OSError: the job's folder cannot be written to, or the record is there already.
-    """
-    failure = outcome.failure
-    record = {
-        "_type": STATUS_TYPE,
-        "job_id": attempt.name,
-        "status": outcome.status.value,
-        "returncode": attempt.returncode,
-        "signal": attempt.signal_name,
-        "wall_ns": attempt.gone_ns - attempt.started_ns,
-        "stopped_leftovers": attempt.leftovers,
-        "outputs": [{**entry, "path": portable.path(entry["path"])} for entry in attempt.outputs],
-        "failure": None
-        if failure is None
-        else {"reason": failure.reason, "message": portable.text(failure.message)},
-    }
-    data = canonical.dumps(record)
-    paths.root.mkdir(parents=True, exist_ok=True)
-    files.publish(paths.status, data)
-    if outcome.completed:
-        # No evidence, only the edge that Snakemake sees: it may touch and delete this file.
-        paths.completed.write_text(files.sha256_bytes(data) + "\n")

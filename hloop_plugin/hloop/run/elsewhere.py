@@ -31,15 +31,11 @@ def begin(run: WorkflowRun, *, executor: str, snakemake: str) -> None:
     table = run.settings.resolve(plan, os.environ)
     claim(run.rendered)
     PlanRun.open(
-        {
-            "run_dir": str(run.rendered.run_dir),
-            "repo_root": str(run.rendered.repo_root),
-            "versions": {"snakemake": snakemake},
-            "executor": executor,
-        },
+        run.opening(run.settings, executor=executor, snakemake=snakemake),
         run.settings.engine(plan, table, keep_going=False),
         table,
-    ).journal.close()
+        run.settings.grace_seconds,
+    ).leave()
 
 
 def end(run: WorkflowRun) -> dict[str, Any]:
@@ -70,11 +66,7 @@ def run_job(run: WorkflowRun, job_id: str) -> None:
     client = SupervisorClient(
         answers.put, lambda trouble: answers.put({"say": "died", "message": trouble})
     )
-    run_part = {
-        "run_dir": str(run.rendered.run_dir),
-        "repo_root": str(run.rendered.repo_root),
-        "only": job_id,
-    }
+    run_part = run.opening(run.settings, only=job_id)
     opening = Opening(settings, table, run.settings.grace_seconds, [job_id], run_part)
     client.send(opening.to_message())
     client.send({"do": "ready", "jobs": [job_id]})

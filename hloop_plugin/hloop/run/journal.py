@@ -8,7 +8,8 @@ run dies, and it is enough to make the run report from. The events and their fie
     ``experiment_digest``, ``placement_digest``, ``mode``, ``placement``, ``keep_going``,
     ``limits`` ``{"cpu": n, "io": n}``, ``devices`` ``[{logical, token, uuid, name,
     simulated}]``, ``devices_source`` (how they were found, a sentence), ``repo_root``,
-    ``run_dir``, ``host`` (mapping), ``versions`` (mapping), ``executor``.
+    ``run_dir``, ``host`` (mapping), ``versions`` (mapping), ``executor``, ``session_id``,
+    ``run_kind``.
 ``job_ready``
     ``job``. Handed over, inputs checked.
 ``wave_started``
@@ -22,8 +23,9 @@ run dies, and it is enough to make the run report from. The events and their fie
 ``job_ended``
     ``job``, ``status`` (as in the run report), ``inputs`` and ``outputs`` ``[{role, path,
     sha256, size_bytes}]`` with absolute paths, ``failure`` ``{reason, message, stderr_tail}``
-    or null. Comes without ``job_started`` where a job could not start, and a second time where
-    Snakemake did not take the outputs of a job that had completed.
+    or null, ``attempt_status`` (the reference to the record) or null. Comes without
+    ``job_started`` where a job could not start, and a second time where Snakemake did not take
+    the outputs of a job that had completed.
 ``job_skipped``
     ``job``, ``reason``.
 ``stopping``
@@ -41,6 +43,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,18 @@ from hloop.errors import Problem, ReportError
 def utc_now() -> str:
     """Give the time of day, ISO 8601 in UTC with microseconds."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A moment by both clocks: the one that never jumps, and the time of day."""
+
+    monotonic_ns: int
+    time: str
+
+    @classmethod
+    def now(cls) -> Instant:
+        return cls(time.monotonic_ns(), utc_now())
 
 
 class Journal:
@@ -64,6 +79,10 @@ class Journal:
         self._fd = fd
         self.started_ns = started_ns
 
+    def moment(self, instant: Instant) -> dict[str, Any]:
+        """Give a moment as records have it: the time of day, and since the run started."""
+        return {"time": instant.time, "offset_ns": instant.monotonic_ns - self.started_ns}
+
     @classmethod
     def create(cls, path: Path, **fields: Any) -> Journal:
         """Start a run's journal with its ``run_started`` event.
@@ -73,9 +92,9 @@ class Journal:
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         fd = os.open(path, flags, 0o644)
-        started_ns = time.monotonic_ns()
-        journal = cls(fd, started_ns)
-        journal.append("run_started", time=utc_now(), monotonic_ns=started_ns, **fields)
+        start = Instant.now()
+        journal = cls(fd, start.monotonic_ns)
+        journal.append("run_started", start, monotonic_ns=start.monotonic_ns, **fields)
         return journal
 
     @classmethod
@@ -84,14 +103,17 @@ class Journal:
         started_ns = int(read_journal(path)[0]["monotonic_ns"])
         return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), started_ns)
 
-    def append(self, event: str, **fields: Any) -> dict[str, Any]:
-        """Write one event and return it as written.
+    def append(self, event: str, at: Instant | None = None, **fields: Any) -> dict[str, Any]:
+        """Write one event and return it as written. With ``at``, it has a ``time``.
 
         Raises:
             OSError: the disk is full, or the like; the line may be there in part.
         """
-        offset_ns = 0 if event == "run_started" else time.monotonic_ns() - self.started_ns
-        entry = {"event": event, "offset_ns": offset_ns, **fields}
+        if at is None:
+            moment: dict[str, Any] = {"offset_ns": time.monotonic_ns() - self.started_ns}
+        else:
+            moment = self.moment(at)
+        entry = {"event": event, **moment, **fields}
         line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
         # One call takes it all, unless the disk is nearly full: then the next one says so.
         while line:

@@ -23,20 +23,25 @@ class Launcher:
         self._lifeline = processes.Lifeline()
 
     def plan_job(self, attempt: Attempt, slot: Slot) -> int:
-        """Start a job of the plan; its output goes to its own files. Gives the pid.
+        """Write down that a job of the plan is scheduled, and start it; its output goes to its
+        own files. Gives the pid.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: it cannot be started, or its record cannot be written.
         """
         assert self._run is not None and attempt.job is not None
         job, paths = attempt.job, self._run.paths.job(attempt.name)
         for folder in {paths.root, *(Path(output.path).parent for output in job.outputs)}:
             folder.mkdir(parents=True, exist_ok=True)
-        device = slot.devices[0] if slot.devices else None
-        environment = plan_job_environment(self._table, device).apply(
-            {**os.environ, **job.environment}
-        )
-        environment["HLOOP_JOB_ID"] = attempt.name
+        change = plan_job_environment(self._table, slot.devices[0] if slot.devices else None)
+        attempt.environment = {
+            **job.environment,
+            **change.set,
+            "HLOOP_JOB_ID": attempt.name,
+            "HLOOP_TRANSITIONS": str(paths.transitions),
+        }
+        self._run.schedule(attempt, slot)
+        environment = change.apply({**os.environ, **attempt.environment})
         environment[processes.ATTEMPT_VARIABLE] = attempt.token
         with open(paths.stdout, "xb") as stdout, open(paths.stderr, "xb") as stderr:
             return processes.spawn(

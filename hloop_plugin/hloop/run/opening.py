@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
 
 from hloop.devices.resolve import Device, DeviceTable
 from hloop.run.channel import Message
 from hloop.schedule.events import EngineSettings, Mode, Placement
+
+
+@dataclass(frozen=True)
+class PlanOpening:
+    """What a supervisor must know of the plan that it runs.
+
+    Attributes:
+        run_dir, repo_root: absolute.
+        executor: the name of the executor that decides what starts when.
+        snakemake: its version.
+        session_id: names the run's session in its records.
+        config_files: what the plan was made from.
+        only: another executor runs the plan, and this is the one job that is run here.
+        durations_ns: how long each job took in a former run, where known.
+    """
+
+    run_dir: str
+    repo_root: str
+    executor: str
+    snakemake: str
+    session_id: str
+    config_files: tuple[str, ...]
+    only: str | None = None
+    durations_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -19,14 +43,14 @@ class Opening:
         table: the devices.
         grace_seconds: from TERM to KILL.
         wanted: ids of the plan's jobs that will be handed over; None for all.
-        run: what :meth:`hloop.run.planrun.PlanRun.open` takes; None without a plan.
+        run: None without a plan.
     """
 
     settings: EngineSettings
     table: DeviceTable
     grace_seconds: float
     wanted: Collection[str] | None
-    run: Message | None
+    run: PlanOpening | None
 
     def to_message(self) -> Message:
         return {
@@ -35,7 +59,7 @@ class Opening:
             "devices": asdict(self.table),
             "grace_seconds": self.grace_seconds,
             "wanted": None if self.wanted is None else list(self.wanted),
-            "run": self.run,
+            "run": None if self.run is None else asdict(self.run),
         }
 
     @classmethod
@@ -51,10 +75,13 @@ class Opening:
         """Read the message, whose ``do`` has been taken off."""
         modes = {"mode": Mode(settings["mode"]), "placement": Placement(settings["placement"])}
         entries = tuple(Device(**device) for device in devices["devices"])
+        plan = None
+        if run is not None:
+            plan = PlanOpening(**(run | {"config_files": tuple(run["config_files"])}))
         return cls(
             EngineSettings(**(settings | modes)),
-            DeviceTable(entries, devices["source"], devices["mask"]),
+            DeviceTable(entries, devices["source"], devices["mask"], devices["driver"]),
             grace_seconds,
             wanted,
-            run,
+            plan,
         )

@@ -5,22 +5,43 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hloop import __version__, files
+from hloop import __version__, canonical, files
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, Problem, RunDirectoryError
 from hloop.files import Portable, RunPaths
 from hloop.plan import identity
 from hloop.plan.load import plan_from_checked_document
 from hloop.plan.render import RenderedPlan, render_plan
-from hloop.provenance.records import Status
-from hloop.run.attempt import Attempt, Failure, Outcome, publish_status, tail
-from hloop.run.journal import Journal, mend_journal, read_journal, utc_now
+from hloop.provenance.code import Scripts
+from hloop.provenance.manifest import build_manifest
+from hloop.provenance.records import (
+    EXPLORATORY,
+    MANIFEST,
+    PLAN,
+    Reference,
+    Status,
+    read_back,
+)
+from hloop.run.attempt import (
+    Attempt,
+    Failure,
+    Outcome,
+    ReadArtifact,
+    judge_files,
+    read_logs,
+    tail,
+    wanted_at_end,
+)
+from hloop.run.evidence import Evidence, RunFacts
+from hloop.run.hashing import Hashed, Wanted
+from hloop.run.journal import Instant, Journal, mend_journal, read_journal
+from hloop.run.opening import PlanOpening
 from hloop.run.report import write_report
 from hloop.schedule.events import EngineSettings, JobNode, Slot
 from hloop.schedule.nodes import plan_nodes
@@ -61,32 +82,8 @@ def load_claimed(run_dir: Path, repo_root: Path) -> RenderedPlan:
     return render_plan(plan_from_checked_document(document), repo_root, run_dir)
 
 
-def host_facts() -> dict[str, Any]:
-    """Give what identifies this machine and its boot."""
-    return {
-        "hostname": platform.node(),
-        "system": platform.system(),
-        "release": platform.release(),
-        "machine": platform.machine(),
-        "cpu": _cpu_model(),
-        "cpu_count": os.cpu_count(),
-        "boot_id": _read("/proc/sys/kernel/random/boot_id"),
-    }
-
-
-def _cpu_model() -> str | None:
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return None
-
-
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None
+def _reference(path: Path, type: str, portable: Portable) -> Reference:
+    return Reference.of_bytes(portable.path(path), type, path.read_bytes())
 
 
 @dataclass
@@ -97,7 +94,7 @@ class PlanRun:
         rendered: the plan.
         nodes: its jobs as the engine sees them.
         paths: the names in the run directory.
-        portable: writes paths for the records.
+        evidence: writes the attempts' records.
         completed: ids of the jobs that completed.
         joined: another process began the run, and one of its own closes it.
     """
@@ -105,31 +102,60 @@ class PlanRun:
     rendered: RenderedPlan
     nodes: tuple[JobNode, ...]
     paths: RunPaths
-    portable: Portable
     journal: Journal
+    evidence: Evidence
+    table: DeviceTable
     completed: set[str] = field(default_factory=set)
     joined: bool = False
 
     @classmethod
-    def open(cls, run: Mapping[str, Any], settings: EngineSettings, table: DeviceTable) -> PlanRun:
-        """Open a claimed run directory: start its journal, or join in for one job.
+    def open(
+        cls,
+        opening: PlanOpening,
+        settings: EngineSettings,
+        table: DeviceTable,
+        grace_seconds: float,
+    ) -> PlanRun:
+        """Open a claimed run directory: start its journal and publish its manifest, or join in
+        for one job.
 
-        Args:
-            run: ``run_dir`` and ``repo_root``; then ``only``, the one job that is run here
-                while another executor runs the plan, or ``versions`` (mapping), ``executor``
-                (its name) and, if any are known, ``durations_ns`` (mapping).
+        Raises:
+            HloopError: a file that the plan was made from is gone.
+            OSError: the run directory cannot be written to.
         """
-        rendered = load_claimed(Path(run["run_dir"]), Path(run["repo_root"]))
-        if "only" in run:
-            return cls.attach(rendered, only=run["only"])
+        rendered = load_claimed(Path(opening.run_dir), Path(opening.repo_root))
+        if opening.only is not None:
+            return cls.attach(rendered, table, only=opening.only)
         plan, paths = rendered.plan, RunPaths(rendered.run_dir)
+        portable = Portable(rendered.run_dir, rendered.repo_root)
+        mode = settings.mode.value if opening.executor == "hloop" else EXTERNAL
+        plan_reference = _reference(paths.plan, PLAN, portable)
+        # Before the run's clock starts: asking git and reading what is installed takes a while.
+        scripts = Scripts(portable)
+        manifest = build_manifest(
+            session_id=opening.session_id,
+            run_kind=EXPLORATORY,
+            executor=opening.executor,
+            mode=mode,
+            settings=settings,
+            grace_seconds=round(grace_seconds),
+            plan=rendered,
+            table=table,
+            config_files=[Path(path) for path in opening.config_files],
+            snakemake=opening.snakemake,
+            environ=os.environ,
+            repo_root=rendered.repo_root,
+            run_dir=rendered.run_dir,
+            upstream=[plan_reference],
+            scripts=scripts,
+        )
         journal = Journal.create(
             paths.journal,
             plan_id=plan.plan_id,
             plan_semantic_hash=identity.plan_semantic_hash(plan),
             experiment_digest=identity.experiment_digest(plan),
             placement_digest=identity.placement_digest(plan),
-            mode=settings.mode.value if run["executor"] == "hloop" else EXTERNAL,
+            mode=mode,
             placement=settings.placement.value,
             keep_going=settings.keep_going,
             limits={"cpu": settings.cpu_workers, "io": settings.io_workers},
@@ -137,33 +163,53 @@ class PlanRun:
             devices_source=table.source,
             repo_root=str(rendered.repo_root),
             run_dir=str(rendered.run_dir),
-            host=host_facts(),
+            host=manifest["host"],
             versions={
                 "hloop": __version__,
                 "python": platform.python_version(),
-                **run["versions"],
+                "snakemake": opening.snakemake,
             },
-            executor=run["executor"],
+            executor=opening.executor,
+            session_id=opening.session_id,
+            run_kind=EXPLORATORY,
         )
-        portable = Portable(rendered.run_dir, rendered.repo_root)
-        nodes = plan_nodes(plan, run.get("durations_ns"))
-        return cls(rendered, nodes, paths, portable, journal)
+        manifest["created"] = journal.moment(Instant.now())
+        data = canonical.dumps(manifest)
+        files.publish(paths.manifest, data)
+        reference = Reference.of_bytes(portable.path(paths.manifest), MANIFEST, data)
+        facts = RunFacts(manifest, reference, plan_reference)
+        alone = mode != EXTERNAL
+        evidence = Evidence(rendered, paths, portable, journal, facts, scripts, alone=alone)
+        nodes = plan_nodes(plan, opening.durations_ns)
+        return cls(rendered, nodes, paths, journal, evidence, table)
 
     @classmethod
-    def attach(cls, rendered: RenderedPlan, only: str | None = None) -> PlanRun:
+    def attach(
+        cls, rendered: RenderedPlan, table: DeviceTable | None = None, only: str | None = None
+    ) -> PlanRun:
         """Join a run that another process began, for the job ``only`` or to close it."""
         paths = RunPaths(rendered.run_dir)
+        portable = Portable(rendered.run_dir, rendered.repo_root)
         nodes = [
             replace(node, depends_on=())
             for node in plan_nodes(rendered.plan)
             if node.job_id == only
         ]
+        facts = None
+        # A run may have died before it was written.
+        if paths.manifest.exists():
+            manifest, reference = read_back(
+                paths.manifest, portable.path(paths.manifest), MANIFEST
+            )
+            facts = RunFacts(manifest, reference, _reference(paths.plan, PLAN, portable))
+        journal = Journal.attach(paths.journal)
         run = cls(
             rendered,
             tuple(nodes),
             paths,
-            Portable(rendered.run_dir, rendered.repo_root),
-            Journal.attach(paths.journal),
+            journal,
+            Evidence(rendered, paths, portable, journal, facts, Scripts(portable), alone=False),
+            table or DeviceTable((), "", None),
             joined=True,
         )
         last = {
@@ -174,6 +220,11 @@ class PlanRun:
         run.completed.update(name for name, status in last.items() if status == Status.COMPLETED)
         return run
 
+    def leave(self) -> None:
+        """Let other processes go on with the run."""
+        self.journal.close()
+        self.evidence.close()
+
     def place(self, name: str) -> int:
         """Where a job stands in the plan."""
         return self._places[name]
@@ -182,55 +233,98 @@ class PlanRun:
     def _places(self) -> dict[str, int]:
         return {job.job_id: place for place, job in enumerate(self.rendered.plan.jobs)}
 
-    @staticmethod
-    def now() -> str:
-        return utc_now()
+    def schedule(self, attempt: Attempt, slot: Slot) -> None:
+        """Write down that a job is about to start, in this slot.
 
-    def started(self, attempt: Attempt, slot: Slot, device: dict[str, Any] | None) -> None:
+        Raises:
+            OSError: its record cannot be written.
+        """
+        # Another executor knows of no slots.
+        attempt.slot = None if self.joined else slot
+        attempt.device = self.table.devices[slot.devices[0]] if slot.devices else None
+        self.evidence.schedule(attempt)
+
+    def started(self, attempt: Attempt) -> None:
+        self.evidence.started(attempt)
         self.journal.append(
             "job_started",
+            attempt.started,
             job=attempt.name,
-            time=utc_now(),
             pid=attempt.pid,
-            # Another executor knows of no slots.
-            slot=None if self.joined else slot.name,
-            device=device,
+            slot=None if attempt.slot is None else attempt.slot.name,
+            device=None if attempt.device is None else attempt.device.to_dict(),
         )
 
+    def gone(self, attempt: Attempt) -> None:
+        """Every process of the attempt is gone."""
+        self.evidence.gone(attempt)
+        self.journal.append(
+            "job_gone",
+            attempt.gone,
+            job=attempt.name,
+            returncode=attempt.returncode,
+            signal=attempt.signal_name,
+            **attempt.usage,
+        )
+
+    def wanted_at_end(self, attempt: Attempt) -> list[Wanted]:
+        """See :func:`hloop.run.attempt.wanted_at_end`."""
+        return wanted_at_end(attempt, self.paths.job(attempt.name), str(self.paths.root))
+
+    def judge_files(self, attempt: Attempt, results: Sequence[Hashed]) -> Outcome:
+        """See :func:`hloop.run.attempt.judge_files`."""
+        return judge_files(attempt, self.paths.job(attempt.name), results)
+
     def ended(self, attempt: Attempt, outcome: Outcome) -> tuple[Outcome, str]:
-        """Write an attempt's record. Gives the outcome, and a text for whoever watches.
+        """Write an attempt's records. Gives the outcome, and a text for whoever watches.
 
         An outcome that cannot be written down does not count: the attempt has then failed.
         """
         paths = self.paths.job(attempt.name)
+        record = None
+        if attempt.started is not None and not attempt.logs:
+            attempt.logs = read_logs(paths)
         try:
-            publish_status(paths, attempt, outcome, self.portable)
+            record = self.evidence.finish(attempt, outcome)
         except OSError as error:
-            # Publishing goes through a temporary file; the record's own name comes second.
+            # Publishing may go through a temporary file; the record's own name comes second.
             name = error.filename2 or error.filename
             text = f"its record cannot be written: {name}: {error.strerror}"
             outcome = Outcome(Status.FAILED, Failure("record_unwritable", text))
-        failure, entry, text = outcome.failure, None, ""
-        if failure is not None:
-            entry = {
-                "reason": failure.reason,
-                "message": failure.message,
-                "stderr_tail": tail(paths.stderr),
-            }
-            text = failure.message
-            if entry["stderr_tail"]:
-                text += f". The end of {paths.stderr}:\n{entry['stderr_tail']}"
-        self.journal.append(
-            "job_ended",
-            job=attempt.name,
-            status=outcome.status.value,
-            inputs=attempt.inputs,
-            outputs=attempt.outputs,
-            failure=entry,
-        )
+        text = ""
+        if outcome.failure is not None:
+            text = outcome.failure.message
+            if end := tail(paths.stderr):
+                text += f". The end of {paths.stderr}:\n{end}"
+        self._note_end(attempt.name, outcome, record, attempt.inputs, attempt.outputs)
         if outcome.completed:
             self.completed.add(attempt.name)
         return outcome, text
+
+    def _note_end(
+        self,
+        name: str,
+        outcome: Outcome,
+        record: Reference | None,
+        inputs: Sequence[ReadArtifact] = (),
+        outputs: Sequence[ReadArtifact] = (),
+    ) -> None:
+        failure = outcome.failure
+        self.journal.append(
+            "job_ended",
+            job=name,
+            status=outcome.status.value,
+            inputs=[item.journal_entry() for item in inputs],
+            outputs=[item.journal_entry() for item in outputs],
+            failure=None
+            if failure is None
+            else {
+                "reason": failure.reason,
+                "message": failure.message,
+                "stderr_tail": tail(self.paths.job(name).stderr),
+            },
+            attempt_status=None if record is None else record.to_dict(),
+        )
 
     def supervisor_died(self, trouble: str) -> None:
         """Write down that the jobs that were under way died with their supervisor."""
@@ -242,43 +336,40 @@ class PlanRun:
                     under_way[event["job"]] = None
                 case "job_ended":
                     under_way.pop(event["job"], None)
+        message = f"the supervisor died, and the job with it: {trouble}"
         for name in under_way:
-            self.journal.append(
-                "job_ended",
-                job=name,
-                status=Status.FAILED.value,
-                inputs=[],
-                outputs=[],
-                failure={
-                    "reason": "supervisor_died",
-                    "message": f"the supervisor died, and the job with it: {trouble}",
-                    "stderr_tail": tail(self.paths.job(name).stderr),
-                },
-            )
+            self._bury(name, Outcome(Status.FAILED, Failure("supervisor_died", message)))
+
+    def _bury(self, name: str, outcome: Outcome) -> None:
+        """Write down how an attempt ended whose supervisor cannot. What the supervisor still
+        wrote stands."""
+        path = self.paths.job(name).status
+        try:
+            record = self.evidence.bury(name, outcome)
+        except FileExistsError:
+            status, record = self.evidence.read_status(path)
+            failure = status["failure"]
+            outcome = Outcome(Status(status["status"]), failure and Failure(**failure))
+        except OSError:
+            record = None
+        self._note_end(name, outcome, record)
+        if outcome.completed:
+            self.completed.add(name)
 
     def rejected(self, name: str) -> None:
         """Snakemake did not take the outputs of a job that had completed."""
         self.completed.discard(name)
-        self.journal.append(
-            "job_ended",
-            job=name,
-            status=Status.FAILED.value,
-            inputs=[],
-            outputs=[],
-            failure={
-                "reason": "rejected",
-                "message": "Snakemake did not take what it made; its own log says why",
-                "stderr_tail": "",
-            },
-        )
+        message = "Snakemake did not take what it made; its own log says why"
+        outcome = Outcome(Status.FAILED, Failure("rejected", message))
+        self._note_end(name, outcome, None)
 
     def close(self, *, interrupted: bool) -> dict[str, Any]:
         """Write the run report. Gives what the executor prints: status, counts, report path."""
         everything = len(self.completed) == len(self.rendered.jobs)
         status = "interrupted" if interrupted else "completed" if everything else "failed"
         try:
-            self.journal.append("run_ended", time=utc_now(), status=status)
-            self.journal.close()
+            self.journal.append("run_ended", Instant.now(), status=status)
+            self.leave()
             report = write_report(self.rendered, self.paths)
         except (OSError, HloopError) as error:
             return {"trouble": f"the run report cannot be written: {error}"}
@@ -290,4 +381,5 @@ class PlanRun:
             "counts": counts,
             "elapsed_seconds": report["elapsed_seconds"],
             "report": str(self.paths.report),
+            "head": files.sha256_bytes(self.paths.report.read_bytes()),
         }

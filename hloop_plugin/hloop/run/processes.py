@@ -164,13 +164,28 @@ def attempt_of(pid: int) -> str | None:
     return None
 
 
+def start_ticks(pid: int) -> int | None:
+    """Give when a process started, in clock ticks since the boot; None if it is gone.
+
+    With the boot it tells a process from a later one of the same number.
+    """
+    try:
+        return int(_stat_fields(pid)[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _stat_fields(pid: int) -> list[bytes]:
+    # The command name may hold blanks and brackets; the fields stand after the last.
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+
+
 def cpu_ticks(pids: Iterable[int]) -> int:
     """Give the CPU time that the processes have used, in clock ticks."""
     ticks = 0
     for pid in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
-            # The command name may hold blanks and brackets; the fields stand after the last.
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            fields = _stat_fields(pid)
             ticks += int(fields[11]) + int(fields[12])
     return ticks
 

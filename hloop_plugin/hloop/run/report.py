@@ -20,13 +20,14 @@ from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import Artifact, CompareMode
 from hloop.plan.order import topological_order
 from hloop.plan.render import RenderedArtifact, RenderedPlan
-from hloop.provenance.records import Status
+from hloop.provenance.records import DIRECTORY, JOURNAL, MANIFEST, REPORT, Reference, Status
+from hloop.provenance.undeclared import undeclared
 from hloop.run.journal import read_journal
 from hloop.run.measures import Span, overlaps, scheduling, seconds
 from hloop.run.story import Story, read_stories
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
-RUN_SCHEMA = "mimicx.hloop-run.v1"
+RUN_SCHEMA = REPORT
 
 # Text, as thousands of path objects would take longer than all else.
 _JOBS = str(RunPaths(Path("${RUN_DIR}")).jobs)
@@ -43,6 +44,7 @@ def write_report(rendered: RenderedPlan, paths: RunPaths) -> dict[str, Any]:
     """
     report = assemble(rendered, read_journal(paths.journal))
     report["selection"] = _selection(rendered, report["jobs"])
+    report["evidence"] = _evidence(rendered, paths)
     text = json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
     # Half a surrogate pair has no UTF-8, but JSON's own escape for it.
     files.replace(paths.report, text.encode("utf-8", "backslashreplace") + b"\n")
@@ -76,6 +78,8 @@ def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dic
         "placement_digest": start["placement_digest"],
         "mode": start["mode"],
         "executor": start["executor"],
+        "session_id": start["session_id"],
+        "run_kind": start["run_kind"],
         "started_at": start["time"],
         "completed_at": end["time"] if end else _later(start["time"], last_ns),
         "elapsed_seconds": seconds(last_ns),
@@ -173,7 +177,28 @@ def _job(
         "concurrent_with": others,
         "log": f"{_JOBS}/{job_id}/{_STDOUT}" if started else None,
         "stderr_log": f"{_JOBS}/{job_id}/{_STDERR}" if started else None,
+        "attempt_status": story.record,
     }
+
+
+def _evidence(rendered: RenderedPlan, paths: RunPaths) -> dict[str, Any]:
+    """Refer to what covers the run as a whole; each job's entry refers to its own records."""
+    portable = Portable(rendered.run_dir, rendered.repo_root)
+    return {
+        "manifest": _reference(portable, paths.manifest, MANIFEST),
+        "journal": _reference(portable, paths.journal, JOURNAL),
+        "undeclared": [
+            f"{portable.path(rendered.run_dir)}/{name}" for name in undeclared(rendered)
+        ],
+    }
+
+
+def _reference(portable: Portable, path: Path, type: str) -> dict[str, Any] | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return Reference.of_bytes(portable.path(path), type, data).to_dict()
 
 
 def _artifacts(
@@ -187,6 +212,7 @@ def _artifacts(
         {
             "role": artifact.role,
             "path": portable.path(artifact.path),
+            **({"type": DIRECTORY} if artifact.directory else {}),
             "sha256": None if entry is None else entry["sha256"],
             "size_bytes": None if entry is None else entry["size_bytes"],
             **_comparison(artifact.declared),

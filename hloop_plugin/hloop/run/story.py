@@ -18,6 +18,8 @@ class Story:
     gone: Mapping[str, Any] | None = None
     ended: Mapping[str, Any] | None = None
     skip_reason: str | None = None
+    record: Mapping[str, Any] | None = None
+    """The reference to the attempt's status."""
 
     @property
     def status(self) -> Status:
@@ -57,6 +59,7 @@ def read_stories(job_ids: Iterable[str], events: Iterable[Mapping[str, Any]]) ->
             case "job_ended":
                 # The last one counts: a completed job's outputs may be refused afterwards.
                 story.ended = event
+                story.record = event["attempt_status"] or story.record
             case "job_skipped":
                 story.skip_reason = event["reason"]
     return stories

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import traceback
 import uuid
 from collections import deque
@@ -20,7 +19,6 @@ from functools import partial
 from typing import Any
 
 from hloop.devices.resolve import DeviceTable
-from hloop.plan.render import RenderedArtifact
 from hloop.provenance.records import Status
 from hloop.run import processes
 from hloop.run.attempt import (
@@ -28,13 +26,15 @@ from hloop.run.attempt import (
     Failure,
     Outcome,
     Phase,
-    artifact_entries,
     check_artifacts,
     judge_exit,
+    read_artifacts,
+    wanted_inputs,
 )
 from hloop.run.channel import LineReader, Message, Outbox
-from hloop.run.hashing import Hashed, HashService, Wanted
+from hloop.run.hashing import Hashed, HashService
 from hloop.run.jobtrees import JobTrees
+from hloop.run.journal import Instant
 from hloop.run.launcher import Launcher
 from hloop.run.loop import CHUNK, Loop
 from hloop.run.opening import Opening
@@ -141,7 +141,9 @@ class Supervisor:
         opening = Opening.from_message(**message)
         self._table = opening.table
         if opening.run is not None:
-            self._run = PlanRun.open(opening.run, opening.settings, self._table)
+            self._run = PlanRun.open(
+                opening.run, opening.settings, self._table, opening.grace_seconds
+            )
         self._launcher = Launcher(self._table, self._run)
         grace_ns = round(opening.grace_seconds * 1e9)
         self._trees = JobTrees(self._loop.timers, grace_ns, self._own_pids, self._gone)
@@ -158,16 +160,13 @@ class Supervisor:
             job = self._run.rendered.jobs[name]
             attempt = self._attempts[name] = Attempt(name, job, uuid.uuid4().hex)
             self._unfinished += 1
-            self._hashes.submit(
-                [Wanted(item.path, follow=True) for item in job.inputs],
-                partial(self._inputs_read, attempt),
-            )
+            self._hashes.submit(wanted_inputs(job), partial(self._inputs_read, attempt))
 
     def _inputs_read(self, attempt: Attempt, results: list[Hashed]) -> None:
         assert attempt.job is not None
         if attempt.phase is Phase.ENDED:
             return
-        attempt.inputs = artifact_entries(attempt.job.inputs, results)
+        attempt.inputs = read_artifacts(attempt.job.inputs, results)
         if failure := check_artifacts("input", attempt.job.inputs, results):
             self._finish(attempt, Outcome(Status.FAILED, failure))
             return
@@ -228,6 +227,8 @@ class Supervisor:
                     self._launch(self._attempts[job_id], slot)
                 case WaveStarted(index, job_ids):
                     self._note("wave_started", index=index, jobs=list(job_ids))
+                    for job_id in job_ids:
+                        self._attempts[job_id].wave = index
                 case Skip(job_id, reason, handed):
                     self._skip(job_id, reason, handed)
 
@@ -263,12 +264,11 @@ class Supervisor:
             self._finish(attempt, Outcome(Status.FAILED, failure))
             return
         attempt.phase = Phase.RUNNING
-        attempt.started_ns = time.monotonic_ns()
+        attempt.started = Instant.now()
         self._trees.add(attempt)
         if rule is None:
             assert self._run is not None
-            devices = [self._table.devices[index].to_dict() for index in slot.devices]
-            self._run.started(attempt, slot, devices[0] if devices else None)
+            self._run.started(attempt)
             paths = self._run.paths.job(attempt.name)
             self._watchdog.watch(attempt, [paths.stdout, paths.stderr])
         self._outbox.put(
@@ -297,7 +297,7 @@ class Supervisor:
                 # The engine skipped it, not knowing that it had been handed over.
                 self._give_back(attempt, failure.message)
             elif attempt.phase is Phase.HASHING:
-                self._finish(attempt, Outcome(Status.CANCELLED, failure))
+                self._finish(attempt, attempt.outcome or Outcome(Status.CANCELLED, failure))
             elif attempt.phase is Phase.RUNNING:
                 self._stop(attempt, Status.CANCELLED, failure)
 
@@ -322,38 +322,24 @@ class Supervisor:
 
     def _gone(self, attempt: Attempt) -> None:
         """Every process of an attempt is gone: judge it, or see first what it made."""
-        attempt.gone_ns = time.monotonic_ns()
-        if attempt.job is not None:
-            self._note(
-                "job_gone",
-                job=attempt.name,
-                time=self._run.now() if self._run else None,
-                returncode=attempt.returncode,
-                signal=attempt.signal_name,
-                **attempt.usage,
-            )
-        outcome = judge_exit(attempt)
-        if outcome is not None or attempt.job is None:
-            self._finish(attempt, outcome or Outcome(Status.COMPLETED))
+        attempt.gone = Instant.now()
+        attempt.outcome = judge_exit(attempt)
+        if attempt.job is None or self._run is None:
+            self._finish(attempt, attempt.outcome or Outcome(Status.COMPLETED))
             return
-        # The slot's next job starts before this one's outputs are read and written down.
-        self._tell(SlotFreed(attempt.name))
+        self._run.gone(attempt)
+        # The slot's next job starts before this one's files are read and written down.
+        if attempt.outcome is None:
+            self._tell(SlotFreed(attempt.name))
+        else:
+            self._tell(JobEnded(attempt.name, completed=False))
         self._work_off()
         attempt.phase = Phase.HASHING
-        self._hashes.submit(
-            [Wanted(item.path, follow=False) for item in attempt.job.outputs],
-            partial(self._outputs_read, attempt),
-        )
+        self._hashes.submit(self._run.wanted_at_end(attempt), partial(self._files_read, attempt))
 
-    def _outputs_read(self, attempt: Attempt, results: list[Hashed]) -> None:
-        if attempt.phase is Phase.ENDED:
-            return
-        assert attempt.job is not None
-        outputs: tuple[RenderedArtifact, ...] = attempt.job.outputs
-        attempt.outputs = artifact_entries(outputs, results)
-        failure = check_artifacts("output", outputs, results)
-        status = Status.COMPLETED if failure is None else Status.FAILED
-        self._finish(attempt, Outcome(status, failure))
+    def _files_read(self, attempt: Attempt, results: list[Hashed]) -> None:
+        if attempt.phase is not Phase.ENDED and self._run is not None:
+            self._finish(attempt, self._run.judge_files(attempt, results))
 
     def _finish(self, attempt: Attempt, outcome: Outcome) -> None:
         """Write the verdict down, and tell the engine and the executor."""
@@ -367,7 +353,8 @@ class Supervisor:
         rule = self._rules.get(attempt.name)
         # A job that Snakemake starts again has not failed yet.
         completed = outcome.completed or bool(rule and rule["retry"])
-        self._tell(JobEnded(attempt.name, completed))
+        if rule is not None or attempt.outcome is None:
+            self._tell(JobEnded(attempt.name, completed))
         self._outbox.put(
             {
                 "say": "ended",

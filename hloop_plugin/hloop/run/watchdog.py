@@ -37,12 +37,12 @@ class Watchdog:
 
     def watch(self, attempt: Attempt, logs: Sequence[Path]) -> None:
         """Watch a job of a plan that was just started, where its budget has limits."""
-        assert attempt.job is not None
+        assert attempt.job is not None and attempt.started is not None
         limit = attempt.job.job.seconds("max_seconds")
         if limit is not None:
             failure = Failure("timeout", f"it ran longer than max_seconds = {limit:g}")
             self._timers.at(
-                attempt.started_ns + round(limit * 1e9),
+                attempt.started.monotonic_ns + round(limit * 1e9),
                 partial(self._stop, attempt, Status.TIMED_OUT, failure),
             )
         patience = attempt.job.job.seconds("stall_seconds")

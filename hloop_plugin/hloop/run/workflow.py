@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from hloop.plan.paths import check_repo_root
 from hloop.plan.prepare import prepare
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run import elsewhere
+from hloop.run.opening import PlanOpening
 from hloop.run.planrun import load_claimed
 from hloop.run.settings import RunSettings
 
@@ -52,10 +54,15 @@ class RuleFacts:
 
 @dataclass(frozen=True)
 class WorkflowRun:
-    """A plan, its run directory and its settings."""
+    """A plan, its run directory and its settings.
+
+    Attributes:
+        source: the file that the plan was made from; None in a process that runs one job.
+    """
 
     rendered: RenderedPlan
     settings: RunSettings
+    source: Path | None = None
 
     @cached_property
     def paths(self) -> RunPaths:
@@ -65,6 +72,26 @@ class WorkflowRun:
     def markers(self) -> list[str]:
         """The completion markers of all jobs: what there is when the plan has completed."""
         return [str(self.paths.job(job_id).completed) for job_id in self.rendered.jobs]
+
+    def opening(
+        self,
+        settings: RunSettings,
+        *,
+        executor: str = "",
+        snakemake: str = "",
+        only: str | None = None,
+    ) -> PlanOpening:
+        """Give what a supervisor, or whoever begins the run, must know of it."""
+        return PlanOpening(
+            run_dir=str(self.rendered.run_dir),
+            repo_root=str(self.rendered.repo_root),
+            executor=executor,
+            snakemake=snakemake,
+            session_id=settings.session_id or uuid.uuid4().hex,
+            config_files=() if self.source is None else (str(self.source),),
+            only=only,
+            durations_ns=settings.durations_ns(),
+        )
 
     def begin(self, *, executor: str, snakemake: str) -> None:
         """See :func:`hloop.run.elsewhere.begin`."""
@@ -138,7 +165,7 @@ def define(
     )
     if problems := lint(plan, root, run_dir) + _pattern_problems(plan, run_dir):
         raise PlanError(problems, file=source)
-    return WorkflowRun(render_plan(plan, root, run_dir), settings)
+    return WorkflowRun(render_plan(plan, root, run_dir), settings, Path(os.path.abspath(source)))
 
 
 def _is_pattern(path: str) -> bool:

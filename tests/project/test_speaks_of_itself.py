@@ -128,7 +128,8 @@ def test_only_the_command_line_knows_typer():
 
 def test_every_import_is_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = {canonicalize_name(Requirement(line).name) for line in project["dependencies"]}
+    lines = [*project["dependencies"], *project["optional-dependencies"]["attest"]]
+    declared = {canonicalize_name(Requirement(line).name) for line in lines}
     distributions = packages_distributions()
     ours = {"hloop", "snakemake_executor_plugin_hloop"}
     assert not {

@@ -11,6 +11,7 @@ import typer
 
 from hloop import __version__
 from hloop.cli.compare import command as compare
+from hloop.cli.export import command as export
 from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
@@ -55,6 +56,7 @@ app.command("plan")(plan)
 app.command("prepare")(prepare)
 app.command("run")(run)
 app.command("compare")(compare)
+app.command("export")(export)
 
 
 def main() -> None:

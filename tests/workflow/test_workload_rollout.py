@@ -178,6 +178,14 @@ def test_the_outputs_hold_no_path(done):
     assert b"/" not in outputs_of(done)
 
 
+def test_the_number_of_steps_is_counted_where_it_is_asked_for(
+    run, command, rollout_options, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HLOOP_TRANSITIONS", str(tmp_path / "transitions"))
+    run(command("rollout", **rollout_options))
+    assert (tmp_path / "transitions").read_text() == "120\n"
+
+
 def test_the_device_is_told_on_stderr(run, command, rollout_options):
     result = run(command("rollout", **rollout_options | {"steps": 1}), device="3")
     assert "logical device 3" in result.stderr

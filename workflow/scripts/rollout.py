@@ -7,7 +7,8 @@ a simulation that becomes unstable ends it before. The same inputs and seed give
 on the same machine: the outputs hold no path, no time and no device.
 
 MIMICX_DEVICE_ID says on which logical device the rollout is placed. It must be set; the
-simulation itself runs on the CPU.
+simulation itself runs on the CPU. Where HLOOP_TRANSITIONS names a file, the number of steps
+that were made goes into it.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def main() -> None:
     }
     write_text(arguments.step_metrics_output, step_table(steps))
     write_json(arguments.metrics_output, inputs | summary(steps, arguments.steps))
+    if path := os.environ.get("HLOOP_TRANSITIONS"):
+        write_text(Path(path), f"{len(steps)}\n")
 
 
 def parser() -> argparse.ArgumentParser:

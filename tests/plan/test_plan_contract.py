@@ -15,7 +15,9 @@ from jsonschema import Draft202012Validator
 
 REPOSITORY = Path(__file__).parents[2]
 SCHEMA = json.loads((REPOSITORY / "schemas" / "plan.schema.json").read_text())
-EVERY_FIELD = parse_document(REPOSITORY / "tests/data/plans/good/every_field.yaml")
+GOOD = REPOSITORY / "tests/data/plans/good"
+EVERY_FIELD = parse_document(GOOD / "every_field.yaml")
+ADDITIONS = parse_document(GOOD / "additions.yaml")
 CHECK = quick_check(SCHEMA)
 JSONSCHEMA = Draft202012Validator(SCHEMA)
 
@@ -66,13 +68,16 @@ VALUES = st.sampled_from(
 )
 
 
-@given(st.sampled_from(list(places(EVERY_FIELD))[1:]), VALUES, st.sampled_from("srd"))
+PLACES = [(plan, path) for plan in (EVERY_FIELD, ADDITIONS) for path in list(places(plan))[1:]]
+
+
+@given(st.sampled_from(PLACES), VALUES, st.sampled_from("srd"))
 def test_the_quick_check_agrees_with_jsonschema(
-    path: tuple[Any, ...], value: Any, action: str
+    place: tuple[Any, tuple[Any, ...]], value: Any, action: str
 ) -> None:
     """One place of a good plan is set, dropped, or gets a key beside it."""
-    document = copy.deepcopy(EVERY_FIELD)
-    *above, last = path
+    plan, (*above, last) = place
+    document = copy.deepcopy(plan)
     parent: Any = document
     for key in above:
         parent = parent[key]

@@ -7,22 +7,30 @@ from pathlib import Path
 import pytest
 from hloop.errors import Problem
 from hloop.plan.external import check_external_inputs, missing_external_inputs
-from hloop.plan.model import Artifact, Job, Plan, ResourceClass
+from hloop.plan.model import Artifact, ArtifactType, Job, Plan, ResourceClass
 from hloop.plan.render import RenderedPlan, render_plan
+from hloop.trees import hash_tree
 
 CONTENT = b"weights"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
-def reading(root: Path, path: str, sha256: str | None = SHA256) -> RenderedPlan:
+def reading(
+    root: Path, path: str, sha256: str | None = SHA256, type: ArtifactType = ArtifactType.FILE
+) -> RenderedPlan:
     """A plan with one job that reads ``path``."""
-    artifact = Artifact("checkpoint", path, sha256)
+    artifact = Artifact("checkpoint", path, sha256, type=type)
     job = Job(job_id="a", resource=ResourceClass.CPU, command=("x",), inputs=(artifact,))
     return render_plan(Plan("p", (job,)), root, root / "run")
 
 
 def check(root: Path, path: str, sha256: str | None = SHA256) -> list[Problem]:
     return check_external_inputs(reading(root, path, sha256))
+
+
+def check_folder(root: Path, path: str, sha256: str | None) -> list[str]:
+    plan = reading(root, path, sha256, ArtifactType.DIRECTORY)
+    return [problem.code for problem in check_external_inputs(plan)]
 
 
 def missing(root: Path, path: str) -> list[tuple[str, str]]:
@@ -33,6 +41,13 @@ def missing(root: Path, path: str) -> list[tuple[str, str]]:
 def root(tmp_path: Path) -> Path:
     (tmp_path / "c.pt").write_bytes(CONTENT)
     return tmp_path
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    (root / "motions").mkdir()
+    (root / "motions" / "walk.npz").write_bytes(CONTENT)
+    return root / "motions"
 
 
 def test_an_unaltered_input_is_no_problem(root: Path) -> None:
@@ -59,6 +74,40 @@ def test_a_folder_is_no_input(root: Path) -> None:
     assert [problem.code for problem in check(root, "{repo_root}")] == ["input_not_a_file"]
 
 
+def test_an_unaltered_folder_is_no_problem(folder: Path) -> None:
+    assert check_folder(folder.parent, "motions", hash_tree(folder).sha256) == []
+
+
+def test_a_link_to_an_unaltered_folder_is_no_problem(folder: Path) -> None:
+    os.symlink("motions", folder.parent / "link")
+    assert check_folder(folder.parent, "link", hash_tree(folder).sha256) == []
+
+
+def test_an_altered_folder_is_found(folder: Path) -> None:
+    before = hash_tree(folder).sha256
+    (folder / "walk.npz").write_bytes(b"other")
+    assert check_folder(folder.parent, "motions", before) == ["input_changed"]
+
+
+def test_a_file_is_no_folder(root: Path) -> None:
+    assert check_folder(root, "c.pt", SHA256) == ["input_not_a_directory"]
+
+
+def test_a_folder_that_one_job_reads_as_a_file_is_still_read_as_a_folder(folder: Path) -> None:
+    jobs = [
+        Job(
+            job_id=type.value,
+            resource=ResourceClass.CPU,
+            command=("x",),
+            inputs=(Artifact("r", "motions", hash_tree(folder).sha256, type=type),),
+        )
+        for type in ArtifactType
+    ]
+    root = folder.parent
+    problems = check_external_inputs(render_plan(Plan("p", tuple(jobs)), root, root / "run"))
+    assert [problem.code for problem in problems] == ["input_not_a_file"]
+
+
 def test_an_input_without_digest_must_only_be_there(root: Path) -> None:
     assert check(root, "c.pt", None) == []
 
@@ -82,3 +131,13 @@ def test_the_quick_look_finds_a_missing_input(root: Path) -> None:
 
 def test_the_quick_look_finds_a_folder(root: Path) -> None:
     assert missing(root, "{repo_root}") == [("input_not_a_file", "jobs[0].inputs[0].path")]
+
+
+def test_the_quick_look_finds_a_file_where_a_folder_belongs(root: Path) -> None:
+    plan = reading(root, "c.pt", type=ArtifactType.DIRECTORY)
+    assert [p.code for p in missing_external_inputs(plan)] == ["input_not_a_directory"]
+
+
+def test_the_quick_look_takes_a_folder_where_one_belongs(folder: Path) -> None:
+    plan = reading(folder.parent, "motions", type=ArtifactType.DIRECTORY)
+    assert missing_external_inputs(plan) == []

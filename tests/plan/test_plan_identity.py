@@ -16,7 +16,15 @@ from hloop.plan.identity import (
     plan_semantic_hash,
 )
 from hloop.plan.load import load_plan
-from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
+from hloop.plan.model import (
+    Artifact,
+    ArtifactType,
+    CompareMode,
+    Formal,
+    Job,
+    Plan,
+    ResourceClass,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +48,11 @@ GOLDEN = {
         "cfb62114923623aa93a23420bbf9d24c1d3541d802a567717463a00aae990cb6",
         "sha256:e0de3387e83e472212073f294005ba0ac10752ebf7efa55dc063010332dc798d",
         "sha256:cc9bb13a8375389e1b8d76865122386ab564dbc2ce53eb0d1587a4074ed833ba",
+    ),
+    "additions.yaml": (
+        "de1169e0357544e7941b375a1aff245b5b1fd5db1998e7e65b76e8d69676a8d6",
+        "sha256:959c47f2f62ad340cf3f419ae0370a58fa276e64b8efdff277a3305523425b0f",
+        "sha256:dd3d94cd4cfbb4bd67acb1ea612f4a2136f99f200709999cf38faed11883d1ac",
     ),
 }
 
@@ -130,6 +143,7 @@ def test_placement_moves_only_the_placement_digest(plan: Plan) -> None:
     assert moved(plan) == (False, True)
 
 
+FORMAL = Formal("ppo", "walk", "checkpoint")
 EXPERIMENT = {
     "plan_id": replace(PLAN, plan_id="other"),
     "selection_artifact": replace(PLAN, selection_artifact=None),
@@ -155,6 +169,10 @@ EXPERIMENT = {
     "output digest": with_output(sha256="0" * 64),
     "compare": with_output(compare=CompareMode.NONE, ignore=()),
     "ignore": with_output(ignore=("/time",)),
+    "output type": with_output(type=ArtifactType.DIRECTORY),
+    "input type": with_input(type=ArtifactType.DIRECTORY),
+    "checkpoint": with_output(checkpoint="policy"),
+    "formal": with_job(formal=FORMAL),
     "one output less": with_job(outputs=PLAN.jobs[0].outputs[:2]),
 }
 
@@ -168,8 +186,17 @@ def test_a_renamed_job_moves_both_digests() -> None:
     assert moved(with_job(job_id="other")) == (True, True)
 
 
-def test_the_published_hash_leaves_hloops_additions_out() -> None:
-    assert plan_semantic_hash(EXPERIMENT["compare"]) == plan_semantic_hash(PLAN)
+@pytest.mark.parametrize("name", ["method", "case", "config"])
+def test_all_of_what_a_formal_job_claims_counts(name: str) -> None:
+    other = with_job(formal=replace(FORMAL, **{name: "other"}))
+    assert experiment_digest(other) != experiment_digest(EXPERIMENT["formal"])
+
+
+@pytest.mark.parametrize(
+    "name", ["compare", "ignore", "output type", "input type", "checkpoint", "formal"]
+)
+def test_the_published_hash_leaves_hloops_additions_out(name: str) -> None:
+    assert plan_semantic_hash(EXPERIMENT[name]) == plan_semantic_hash(PLAN)
 
 
 @pytest.mark.parametrize("plan", PLACEMENT.values(), ids=PLACEMENT)

@@ -1,5 +1,6 @@
 """The rules of lint beyond what the bad plans in tests/data/plans show."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hloop.errors import Problem
@@ -77,6 +78,20 @@ def test_a_producer_need_not_be_a_direct_dependency(tmp_path: Path) -> None:
 def test_an_input_inside_an_output_is_made_by_no_job(tmp_path: Path) -> None:
     jobs = job("a", outputs=("{run_dir}/x",)), job("b", "a", inputs=("{run_dir}/x/y",))
     assert codes(tmp_path, *jobs) == ["input_without_producer"]
+
+
+def test_who_reads_in_a_folder_that_a_job_makes_is_told_its_name(tmp_path: Path) -> None:
+    jobs = job("a", outputs=("{run_dir}/x",)), job("b", "a", inputs=("{run_dir}/x/y",))
+    [problem] = check(tmp_path, *jobs)
+    assert problem.action == f"Name the whole output of 'a', {tmp_path}/run/x"
+
+
+def test_two_jobs_may_have_a_checkpoint_of_the_same_name(tmp_path: Path) -> None:
+    jobs = [
+        replace(job(name), outputs=(Artifact("r", f"{{run_dir}}/{name}", checkpoint="policy"),))
+        for name in "ab"
+    ]
+    assert codes(tmp_path, *jobs) == []
 
 
 def test_a_cycle_does_not_hide_a_missing_dependency_elsewhere(tmp_path: Path) -> None:

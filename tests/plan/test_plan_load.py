@@ -1,5 +1,7 @@
 """From a file to a checked plan, and how errors are told."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,15 @@ from typing import Any
 import pytest
 from hloop.errors import PlanError
 from hloop.plan.load import load_checked, load_plan, plan_from_document
-from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
+from hloop.plan.model import (
+    Artifact,
+    ArtifactType,
+    CompareMode,
+    Formal,
+    Job,
+    Plan,
+    ResourceClass,
+)
 
 GOOD = Path(__file__).parents[1] / "data" / "plans" / "good"
 
@@ -109,7 +119,24 @@ def test_every_field_is_read() -> None:
     assert job.budget["stall_seconds"] == 10.5
 
 
-@pytest.mark.parametrize("name", ["every_field.yaml", "minimal.json", "waves.yaml"])
+def test_the_additions_are_read() -> None:
+    job = load_plan(GOOD / "additions.yaml").jobs[0]
+    assert (job.formal, job.inputs[0].type, job.outputs[0].type, job.outputs[1].checkpoint) == (
+        Formal("ppo", "walk_1.2-b", "config"),
+        ArtifactType.DIRECTORY,
+        ArtifactType.FILE,
+        "forward",
+    )
+
+
+def test_additions_are_written_only_where_they_are_used() -> None:
+    text = json.dumps(load_plan(GOOD / "every_field.yaml").to_document())
+    assert not re.search('"(type|checkpoint|formal)":', text)
+
+
+@pytest.mark.parametrize(
+    "name", ["every_field.yaml", "minimal.json", "waves.yaml", "additions.yaml"]
+)
 def test_a_plan_written_and_read_again_is_equal(name: str) -> None:
     plan = load_plan(GOOD / name)
     assert plan_from_document(plan.to_document()) == plan

@@ -11,8 +11,9 @@ import pytest
 from hloop.plan.document import parse_document
 from hloop.plan.expansion import running_python
 from hloop.plan.lint import lint
-from hloop.plan.model import Artifact, CompareMode, Plan
+from hloop.plan.model import Artifact, ArtifactType, CompareMode, Formal, Plan
 from hloop.plan.prepare import BenchmarkSettings, prepare, read_config
+from hloop.trees import hash_tree
 
 WORKLOAD = """
 schema: hloop.workload.v1
@@ -198,6 +199,67 @@ def test_how_outputs_are_compared_reaches_the_plan(plan: Plan) -> None:
     assert job(plan, "roll_walk_3").outputs[1] == Artifact(
         "meta", "{run_dir}/walk_s3/meta.json", compare=CompareMode.JSON, ignore=("/when",)
     )
+
+
+FORMAL_WORKLOAD = """
+schema: hloop.workload.v1
+plan_id: formal
+axes: {method: [ppo], case: [1, 2], seed: [7]}
+stages:
+  train:
+    over: [method, case, seed]
+    resource: cpu
+    seed: <seed>
+    inputs:
+      config: good.bin
+      motions: {path: motions, type: directory}
+    outputs:
+      net: {path: "{run_dir}/<job_id>/net", type: directory, checkpoint: net_<case>}
+    command: [train, <inputs.motions>, <outputs.net>]
+    formal: {method: <method>, case: case<case>, config: config}
+  rate:
+    over: [method, case, seed]
+    needs: [train]
+    resource: cpu
+    inputs: {net: {path: <train.outputs.net>, type: directory}}
+    command: [rate, <inputs.net>]
+"""
+
+
+@pytest.fixture
+def formal(tmp_path: Path) -> Plan:
+    (tmp_path / "motions").mkdir()
+    (tmp_path / "motions" / "walk.npz").write_bytes(b"walk")
+    return make(tmp_path, FORMAL_WORKLOAD)
+
+
+def test_what_a_formal_job_claims_is_filled_in(formal: Plan) -> None:
+    assert job(formal, "train_ppo_2_7").formal == Formal("ppo", "case2", "config")
+
+
+def test_only_a_stage_that_says_so_is_formal(formal: Plan) -> None:
+    assert job(formal, "rate_ppo_2_7").formal is None
+
+
+def test_directories_and_checkpoints_reach_the_plan(formal: Plan) -> None:
+    assert job(formal, "train_ppo_2_7").outputs == (
+        Artifact(
+            "net",
+            "{run_dir}/train_ppo_2_7/net",
+            type=ArtifactType.DIRECTORY,
+            checkpoint="net_2",
+        ),
+    )
+
+
+def test_a_registered_folder_gets_its_digest(formal: Plan, tmp_path: Path) -> None:
+    assert job(formal, "train_ppo_1_7").inputs[1] == Artifact(
+        "motions", "motions", hash_tree(tmp_path / "motions").sha256, type=ArtifactType.DIRECTORY
+    )
+
+
+def test_a_plan_with_all_additions_keeps_every_rule(formal: Plan, tmp_path: Path) -> None:
+    assert lint(formal, tmp_path, tmp_path / "run") == []
 
 
 def test_a_doubled_placeholder_is_literal(tmp_path: Path) -> None:

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from hloop.errors import Problem
-from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
+from hloop.plan.model import (
+    Artifact,
+    ArtifactType,
+    CompareMode,
+    Formal,
+    Job,
+    Plan,
+    ResourceClass,
+)
 from hloop.plan.placeholder import PlaceholderFiller, Scalar, Scope, as_text
 from hloop.plan.registered import RegisteredFiles
 from hloop.plan.template import uses_run_dir
@@ -199,6 +207,7 @@ class Expansion:
             seed=self._seed(stage, scope, where),
             budget=self._budget(stage.get("budget", {}), scope, f"{where}.budget"),
             cuda_visible_devices=self._device(name, stage),
+            formal=self._formal(stage, scope, where),
         )
         names: dict[str, Scalar] = {f"{name}.job_id": job_id}
         names |= {f"{name}.outputs.{artifact.role}": artifact.path for artifact in outputs}
@@ -235,20 +244,27 @@ class Expansion:
                 if sha256 is not None:
                     sha256 = self._filler.text(sha256, known, f"{at}.sha256")
                 filled = len(self._filler.problems) == problems_before
+                type = ArtifactType(entry.get("type", "file"))
                 if filled and not uses_run_dir(path):
-                    sha256 = self._registered.sha256(path, sha256, at)
-                artifacts.append(Artifact(role, path, sha256))
+                    sha256 = self._registered.sha256(path, sha256, at, type)
+                artifacts.append(Artifact(role, path, sha256, type=type))
         return artifacts
 
     def _outputs(self, stage: Mapping[str, Any], scope: Scope, where: str) -> list[Artifact]:
         artifacts = []
         for role, entry in _entries(stage, "outputs"):
+            at = f"{where}.outputs.{role}"
+            checkpoint = entry.get("checkpoint")
+            if checkpoint is not None:
+                checkpoint = self._filler.text(checkpoint, scope, f"{at}.checkpoint")
             artifacts.append(
                 Artifact(
                     role,
-                    self._filler.text(entry["path"], scope, f"{where}.outputs.{role}.path"),
+                    self._filler.text(entry["path"], scope, f"{at}.path"),
                     compare=CompareMode(entry.get("compare", "bytes")),
                     ignore=tuple(entry.get("ignore", ())),
+                    type=ArtifactType(entry.get("type", "file")),
+                    checkpoint=checkpoint,
                 )
             )
         return artifacts
@@ -285,6 +301,16 @@ class Expansion:
             )
         )
         return None
+
+    def _formal(self, stage: Mapping[str, Any], scope: Scope, where: str) -> Formal | None:
+        if "formal" not in stage:
+            return None
+        return Formal(
+            **{
+                key: self._filler.text(value, scope, f"{where}.formal.{key}")
+                for key, value in stage["formal"].items()
+            }
+        )
 
     def _budget(self, value: Any, scope: Scope, where: str) -> Any:
         if isinstance(value, dict):

@@ -23,16 +23,23 @@ from typing import Any
 
 from hloop import canonical
 from hloop.files import Portable
-from hloop.plan.model import Artifact, Job, Plan, published_job_fields
+from hloop.plan.model import (
+    Artifact,
+    Job,
+    Plan,
+    artifact_additions,
+    job_additions,
+    published_job_fields,
+)
 
 
 def plan_semantic_hash(plan: Plan) -> str:
     """Give the published digest of a plan, 64 hex digits.
 
     SHA-256 over ``json.dumps`` with sorted keys, compact separators and ASCII escapes, of the
-    published fields in plan order; absent values as their defaults or null. ``compare`` and
-    ``ignore``, hloop's additions, are left out. ``budget`` is a published field and goes in
-    as it is, with the keys to which hloop gives a meaning.
+    published fields in plan order; absent values as their defaults or null. hloop's additions
+    (``compare``, ``ignore``, ``type``, ``checkpoint``, ``formal``) are left out. ``budget`` is
+    a published field and goes in as it is, with the keys to which hloop gives a meaning.
     """
     return _hex(
         {
@@ -71,8 +78,10 @@ def experiment_digest(plan: Plan) -> str:
     ``inputs``, ``outputs`` with ``compare`` and ``ignore`` (the rule by which results count as
     the same is part of what is claimed, and must not change unseen), ``depends_on``,
     ``candidate_id``, ``seed``, and ``budget`` without ``expected_seconds`` (``max_seconds``,
-    ``stall_seconds`` and ``vram_mib`` bound what a job may do). Beside the jobs, ``plan_id``
-    and ``selection_artifact``: the name that the results go by, and the decision.
+    ``stall_seconds`` and ``vram_mib`` bound what a job may do). ``type``, ``checkpoint`` and
+    ``formal`` are in it only where they are used: a plan without them has the digest that it
+    had before there were any. Beside the jobs, ``plan_id`` and ``selection_artifact``: the name
+    that the results go by, and the decision.
 
     Budgets may hold decimal numbers, which canonical JSON does not have. So a budget enters
     as a string: its compact JSON with sorted keys, each number in the shortest digits that
@@ -125,6 +134,7 @@ def _experiment_fields(job: Job) -> dict[str, Any]:
         "candidate_id": job.candidate_id,
         "seed": job.seed,
         "budget": _json(budget),
+        **job_additions(job),
     }
 
 
@@ -133,7 +143,12 @@ def _by_path(artifact: Artifact) -> tuple[str, str, str]:
 
 
 def _input(artifact: Artifact) -> dict[str, Any]:
-    return {"role": artifact.role, "path": artifact.path, "sha256": artifact.sha256}
+    return {
+        "role": artifact.role,
+        "path": artifact.path,
+        "sha256": artifact.sha256,
+        **artifact_additions(artifact),
+    }
 
 
 def _output(artifact: Artifact) -> dict[str, Any]:

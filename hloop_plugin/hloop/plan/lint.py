@@ -14,8 +14,9 @@ from pathlib import Path
 
 from hloop.errors import Problem
 from hloop.files import OWN_NAMES
+from hloop.plan.claims import checkpoint_problems, formal_problems
 from hloop.plan.document import child
-from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
+from hloop.plan.model import Artifact, ArtifactType, CompareMode, Job, Plan, ResourceClass
 from hloop.plan.order import Ancestors, cycle_problem, find_cycles
 from hloop.plan.paths import Resolver, inside
 from hloop.plan.render import Filler, RenderedJob
@@ -50,7 +51,8 @@ def lint(plan: Plan, repo_root: str | Path, run_dir: str | Path) -> list[Problem
     ]
     for index, job in enumerate(plan.jobs):
         where = f"jobs[{index}]"
-        problems += [*_device(job, where), *_environment(job, where), *_ignored(job, where)]
+        problems += [*_device(job, where), *_environment(job, where), *_compared(job, where)]
+        problems += [*checkpoint_problems(job, where), *formal_problems(job, where)]
     if not filler.problems:
         # Only now is every path known.
         problems += _Files(rendered, plan, filler.run).problems()
@@ -187,8 +189,19 @@ def _environment(job: Job, where: str) -> Iterator[Problem]:
             )
 
 
-def _ignored(job: Job, where: str) -> Iterator[Problem]:
+def _compared(job: Job, where: str) -> Iterator[Problem]:
     for index, output in enumerate(job.outputs):
+        if output.type is ArtifactType.DIRECTORY and output.compare in (
+            CompareMode.JSON,
+            CompareMode.CSV,
+        ):
+            yield Problem(
+                code="compare_of_directory",
+                where=f"{where}.outputs[{index}].compare",
+                found=f"compare is {output.compare}, and the output is a folder",
+                expected="bytes, by which all that lies in it is compared, or none",
+                action="Correct compare; or declare the files in it instead",
+            )
         if reason := _ignored_in_vain(output):
             yield Problem(
                 code="ignore_without_effect",
@@ -216,6 +229,7 @@ class _Made:
     job_id: str
     where: str
     path: str
+    type: ArtifactType
 
 
 class _Files:
@@ -239,7 +253,7 @@ class _Files:
             for position, output in enumerate(entry.outputs):
                 where = f"jobs[{index}].outputs[{position}].path"
                 real = self._resolver.resolve(output.path)
-                made = _Made(entry.job.job_id, where, output.path)
+                made = _Made(entry.job.job_id, where, output.path, output.declared.type)
                 other = self._made.setdefault(real, made)
                 if other is not made:
                     yield Problem(
@@ -256,7 +270,7 @@ class _Files:
                     code="nested_output",
                     where=made.where,
                     found=f"{made.path} lies inside {above.path}, an output of {above.job_id!r}",
-                    expected=f"files; the other one is {above.where}",
+                    expected=f"a path outside of it; the other one is {above.where}",
                     action="Change one of the two",
                 )
 
@@ -299,15 +313,28 @@ class _Files:
                         where=f"{at}.sha256",
                         found=f"{artifact.path} is made by no job, and has no sha256",
                         expected="the digest of every external input",
-                        action="Add what sha256sum prints for it",
+                        action="Add its digest; docs/plan.md says how to get a folder's"
+                        if artifact.directory
+                        else "Add what sha256sum prints for it",
                     )
             elif made is None:
+                above = self._maker_above(real)
                 yield Problem(
                     code="input_without_producer",
                     where=f"{at}.path",
                     found=f"{artifact.path} lies in the run directory, and no job makes it",
                     expected="an output of a job that comes before",
-                    action="Declare it as an output of the job that makes it",
+                    action=f"Name the whole output of {above.job_id!r}, {above.path}"
+                    if above
+                    else "Declare it as an output of the job that makes it",
+                )
+            elif made.type is not artifact.declared.type:
+                yield Problem(
+                    code="type_of_producer",
+                    where=f"{at}.type",
+                    found=f"{artifact.path} is a {artifact.declared.type} here",
+                    expected=f"a {made.type}, which {made.job_id!r} makes",
+                    action="Correct the type of one of the two",
                 )
             elif made.job_id == job_id:
                 yield Problem(

@@ -16,7 +16,15 @@ from hloop.errors import PlanError, Problem
 from hloop.plan.contract import format_problems
 from hloop.plan.document import child, parse_document, read_document
 from hloop.plan.lint import lint, name_jobs
-from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
+from hloop.plan.model import (
+    Artifact,
+    ArtifactType,
+    CompareMode,
+    Formal,
+    Job,
+    Plan,
+    ResourceClass,
+)
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.plan.wording import show
 
@@ -103,6 +111,7 @@ def _job(document: Any) -> Job:
         seed=document.get("seed"),
         budget=document.get("budget", {}),
         cuda_visible_devices=document.get("cuda_visible_devices"),
+        formal=Formal(**document["formal"]) if "formal" in document else None,
     )
 
 
@@ -113,6 +122,8 @@ def _artifact(document: Any) -> Artifact:
         sha256=document.get("sha256"),
         compare=CompareMode(document.get("compare", "bytes")),
         ignore=tuple(document.get("ignore", ())),
+        type=ArtifactType(document.get("type", "file")),
+        checkpoint=document.get("checkpoint"),
     )
 
 
@@ -155,7 +166,7 @@ def _usable(entry: Any, where: str, broken: set[str]) -> dict[str, Any]:
             ]
         elif at not in broken:
             usable[key] = item
-        elif key == "depends_on":
+        elif key in ("depends_on", "type"):
             raise _Misleading
     return usable
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -27,16 +27,25 @@ class CompareMode(StrEnum):
     NONE = "none"
 
 
+class ArtifactType(StrEnum):
+    """What an artifact is on the disk."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+
+
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A declared input or output file.
+    """A declared input or output: a file or a folder.
 
     Attributes:
         role: what the file is to the job, e.g. ``metrics``.
         path: path template; may hold ``{repo_root}`` and ``{run_dir}``.
-        sha256: 64 hex digits, or None where it is not known beforehand.
+        sha256: 64 hex digits, or None where it is not known beforehand. Of a folder, its
+            digest by :func:`hloop.trees.hash_tree`.
         compare: how two runs' versions are compared; outputs only.
         ignore: JSON pointers or column names left out of the comparison; outputs only.
+        checkpoint: which checkpoint of its job it is, e.g. ``policy``; outputs only.
     """
 
     role: str
@@ -44,6 +53,23 @@ class Artifact:
     sha256: str | None = None
     compare: CompareMode = CompareMode.BYTES
     ignore: tuple[str, ...] = ()
+    type: ArtifactType = ArtifactType.FILE
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """What a job claims in a formal run.
+
+    Attributes:
+        method: the method that is run.
+        case: the case that it is run on.
+        config: the role of the input that holds the method's configuration.
+    """
+
+    method: str
+    case: str
+    config: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +80,7 @@ class Job:
         budget: free mapping; ``max_seconds``, ``stall_seconds``, ``expected_seconds`` (seconds)
             and ``vram_mib`` (MiB) have a meaning.
         cuda_visible_devices: the logical device as a string; gpu jobs only.
+        formal: what it claims in a formal run, if it can be part of one.
     """
 
     job_id: str
@@ -68,6 +95,7 @@ class Job:
     seed: int | None = None
     budget: Mapping[str, Any] = field(default_factory=dict)
     cuda_visible_devices: str | None = None
+    formal: Formal | None = None
 
     @property
     def device(self) -> int | None:
@@ -109,12 +137,30 @@ class Plan:
 def job_document(job: Job) -> dict[str, Any]:
     """Give one job in the plan's file format, with hloop's additions where they are used."""
     document = published_job_fields(job)
+    for artifact, entry in zip(job.inputs, document["inputs"], strict=True):
+        entry |= artifact_additions(artifact)
     for artifact, entry in zip(job.outputs, document["outputs"], strict=True):
         if artifact.compare is not CompareMode.BYTES:
             entry["compare"] = artifact.compare.value
         if artifact.ignore:
             entry["ignore"] = list(artifact.ignore)
-    return document
+        entry |= artifact_additions(artifact)
+    return document | job_additions(job)
+
+
+def artifact_additions(artifact: Artifact) -> dict[str, Any]:
+    """Give ``type`` and ``checkpoint`` where they are used."""
+    additions: dict[str, Any] = {}
+    if artifact.type is not ArtifactType.FILE:
+        additions["type"] = artifact.type.value
+    if artifact.checkpoint is not None:
+        additions["checkpoint"] = artifact.checkpoint
+    return additions
+
+
+def job_additions(job: Job) -> dict[str, Any]:
+    """Give ``formal`` where it is used."""
+    return {} if job.formal is None else {"formal": asdict(job.formal)}
 
 
 def published_job_fields(job: Job) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Registered inputs: files outside the run directory, whose digests a plan holds.
+"""Registered inputs: files and folders outside the run directory, whose digests a plan holds.
 
-Digests are made when a plan is made, each file read once, and are held against the digest
+Digests are made when a plan is made, each input read once, and are held against the digest
 that a configuration gives. Nothing here writes.
 """
 
@@ -12,7 +12,9 @@ from pathlib import Path
 
 from hloop.errors import Problem
 from hloop.files import FileRefused, hash_file
+from hloop.plan.model import ArtifactType
 from hloop.plan.template import fill
+from hloop.trees import hash_tree
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 
@@ -22,11 +24,17 @@ class RegisteredFiles:
 
     def __init__(self, repo_root: Path) -> None:
         self._repo_root = str(repo_root)
-        self._digests: dict[str, str | FileRefused] = {}
+        self._digests: dict[tuple[str, ArtifactType], str | FileRefused] = {}
         self.problems: list[Problem] = []
 
-    def sha256(self, template: str, expected: str | None, where: str) -> str | None:
-        """Give the digest of the file at ``template``, or None where there is a problem.
+    def sha256(
+        self,
+        template: str,
+        expected: str | None,
+        where: str,
+        type: ArtifactType = ArtifactType.FILE,
+    ) -> str | None:
+        """Give the digest of what lies at ``template``, or None where there is a problem.
 
         Args:
             template: a path without ``{run_dir}``; a relative one is relative to the
@@ -44,19 +52,20 @@ class RegisteredFiles:
             )
             return None
         path = os.path.join(self._repo_root, fill(template, self._repo_root, ""))
-        if path not in self._digests:
+        if (path, type) not in self._digests:
+            read = hash_tree if type is ArtifactType.DIRECTORY else hash_file
             try:
-                self._digests[path] = hash_file(path, follow=True).sha256
+                self._digests[path, type] = read(path, follow=True).sha256
             except FileRefused as refused:
-                self._digests[path] = refused
-        digest = self._digests[path]
+                self._digests[path, type] = refused
+        digest = self._digests[path, type]
         if isinstance(digest, FileRefused):
             self._add(
                 f"input_{digest.code}",
                 where,
                 digest.problems[0].found,
-                "a file that is there when the plan is made",
-                "Correct the path, or put the file there",
+                f"a {type} that is there when the plan is made",
+                f"Correct the path, or put the {type} there",
             )
             return None
         if expected is not None and expected != digest:
@@ -65,7 +74,7 @@ class RegisteredFiles:
                 where,
                 f"{path} has the sha256 {digest}",
                 f"{expected}, which the configuration gives",
-                "Restore the file; or, if it is meant to be another, give its digest",
+                "Restore it; or, if it is meant to be another, give its digest",
             )
             return None
         return digest

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hloop.errors import PlanError, Problem
 from hloop.plan.document import child
-from hloop.plan.model import Artifact, Job, Plan
+from hloop.plan.model import Artifact, ArtifactType, Job, Plan
 from hloop.plan.template import fill, near_miss
 
 
@@ -33,6 +33,10 @@ class RenderedArtifact:
     @property
     def sha256(self) -> str | None:
         return self.declared.sha256
+
+    @property
+    def directory(self) -> bool:
+        return self.declared.type is ArtifactType.DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def commands(page: str) -> list[tuple[str, str]]:
     found = []
     for command in shown:
         match = re.match(
-            r"(?:\w+=\S* )*(?:\.venv/bin/)?(?:hloop (plan|prepare|run|compare)|(snakemake))\s",
+            r"(?:\w+=\S* )*(?:\.venv/bin/)?(?:hloop (plan|prepare|run|compare|verify)|(snakemake))\s",
             command,
         )
         if match:

@@ -19,7 +19,7 @@ from hloop.schedule.events import Mode
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIG = REPOSITORY / "config"
-SCHEMAS = ("workload", "native-benchmark", "native-task", "config")
+SCHEMAS = sorted(path.name.split(".")[0] for path in (REPOSITORY / "schemas").iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def fields(schema: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, 
     if "$ref" in schema:
         return
     yield where, schema
-    for part in ("properties", "$defs"):
+    for part in ("properties", "patternProperties", "$defs"):
         for key, value in schema.get(part, {}).items():
             yield from fields(value, f"{where}.{key}")
     for part in ("items", "additionalProperties"):

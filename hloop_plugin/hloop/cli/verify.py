@@ -1,0 +1,132 @@
+"""``hloop verify``: what a run directory proves."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hloop.cli.options import JsonOption
+from hloop.cli.output import print_json
+from hloop.errors import HloopError, Problem
+
+if TYPE_CHECKING:
+    from hloop.provenance.findings import Finding
+    from hloop.provenance.verify import Verdict
+
+BAR_AFTER_SECONDS = 1.0
+_MOST_PER_CODE = 10
+
+
+def command(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.")],
+    expect_head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIGEST",
+            help="The head as it was kept elsewhere: sha256: and 64 hex digits. Without it a run "
+            "is held against itself only.",
+        ),
+    ] = None,
+    repo_root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the repository root lies now. [default: where the run had it]",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Derive a run's verdict again from its files: complete, unaltered, eligible?
+
+    Exit 0: it holds. 1: it does not. 2: that cannot be decided.
+    """
+    from hloop.provenance.verify import verify
+
+    if expect_head is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", expect_head):
+        raise HloopError(
+            Problem(
+                "bad_digest",
+                "--expect-head",
+                f"{expect_head!r} is no head",
+                "sha256: and 64 lowercase hex digits",
+                "Give the head as the run printed it",
+            )
+        )
+    with _bar() as progress:
+        verdict = verify(run_dir, repo_root=repo_root, expect_head=expect_head, progress=progress)
+    if as_json:
+        print_json(verdict.to_dict())
+    else:
+        _print(verdict)
+    raise typer.Exit(verdict.exit_code)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None] | None]:
+    """Give what shows how far the reading is: on a terminal, and only if it takes a while."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    began = time.monotonic()
+    shown: list[Any] = []
+
+    def progress(done: int, total: int) -> None:
+        if not shown:
+            if time.monotonic() - began < BAR_AFTER_SECONDS:
+                return
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+            columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
+            shown.append(Progress(*columns, console=Console(stderr=True), transient=True))
+            shown[0].add_task("reading", total=total)
+            shown[0].start()
+        shown[0].update(0, completed=done)
+
+    try:
+        yield progress
+    finally:
+        if shown:
+            shown[0].stop()
+
+
+def _print(verdict: Verdict) -> None:
+    words = {True: "yes", False: "no", None: "cannot be decided"}
+    for name in ("complete", "unaltered", "eligible"):
+        print(f"{name}: {words[getattr(verdict, name)]}")
+    counts = verdict.counts
+    print(
+        f"{counts['completed']} of {counts['jobs']} jobs completed; "
+        f"{counts['records']} records were read"
+    )
+    _print_findings(verdict.findings)
+    if verdict.notes:
+        print("\nnotes, which cost nothing")
+        _print_findings(verdict.notes)
+    if verdict.head is not None:
+        print(f"\nhead: {verdict.head}")
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    from hloop.provenance.findings import CATALOGUE
+
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.code, []).append(finding)
+    for code, group in groups.items():
+        rule = CATALOGUE[code]
+        print(f"\n{code}: {rule.meaning}")
+        for finding in group[:_MOST_PER_CODE]:
+            where = f"{finding.where}: " if finding.where else ""
+            expected = f"; expected {finding.expected}" if finding.expected else ""
+            print(f"  {where}{finding.found}{expected}")
+        if len(group) > _MOST_PER_CODE:
+            print(f"  and {len(group) - _MOST_PER_CODE} more; --json gives all")
+        print(f"  -> {rule.action}.")

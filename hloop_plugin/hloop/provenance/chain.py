@@ -1,0 +1,382 @@
+"""The chain of a run's records, walked from the report down to the plan.
+
+Every reference is held against the bytes that it refers to, each file is read once, and what
+is read keeps its form and its schema. What the records say is not judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hloop.errors import PlanError
+from hloop.files import RunPaths
+from hloop.plan.contract import schema_problems
+from hloop.plan.lint import lint
+from hloop.plan.load import plan_from_document
+from hloop.plan.model import Plan
+from hloop.provenance.findings import Finding, shown
+from hloop.provenance.reading import (
+    RUN_DIR,
+    Content,
+    Refused,
+    RunFiles,
+    is_inside,
+    parse,
+)
+from hloop.provenance.records import (
+    ATTEMPT_STATUS,
+    FORMAL,
+    GATE,
+    JOURNAL,
+    LAYERS,
+    MANIFEST,
+    PLAN,
+    REPORT,
+    RUN_RECORD,
+    SCHEDULED_JOB,
+)
+
+_PATHS = RunPaths(Path(RUN_DIR))
+PLAN_PATH, MANIFEST_PATH = str(_PATHS.plan), str(_PATHS.manifest)
+JOURNAL_PATH, REPORT_PATH = str(_PATHS.journal), str(_PATHS.report)
+GATE_PATH = str(_PATHS.formal.gate)
+
+_SCHEMAS = {
+    MANIFEST: "manifest",
+    SCHEDULED_JOB: "scheduled-job",
+    RUN_RECORD: "run-record",
+    ATTEMPT_STATUS: "attempt-status",
+    REPORT: "hloop-run",
+}
+# These are JSON, but not canonical: the published formats have decimals.
+_LOOSE = (PLAN, REPORT)
+
+# Lint's rules without which a plan has no order, or its ids no folders.
+_FATAL = frozenset(
+    {
+        *("unsafe_job_id", "duplicate_job_id", "dependency_cycle"),
+        *("unknown_dependency", "self_dependency", "template_near_miss"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that was read.
+
+    Attributes:
+        path: portable.
+        document: what it holds; None where that cannot be used.
+    """
+
+    path: str
+    type: str
+    content: Content
+    document: dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class JobChain:
+    """The records of one job; documents that can be used, or None.
+
+    Attributes:
+        claim: what the report says of the job.
+        status_sha256: over the attempt status, 64 hex digits.
+    """
+
+    job_id: str
+    claim: Mapping[str, Any] | None = None
+    status: dict[str, Any] | None = None
+    record: dict[str, Any] | None = None
+    scheduled: dict[str, Any] | None = None
+    status_sha256: str | None = None
+
+
+@dataclass
+class Chain:
+    """What the walk found.
+
+    Attributes:
+        head: ``sha256:<hex>`` over the report; None without one.
+        plan: None where the run has none, or it cannot be used.
+        jobs: by id, in the order of the plan.
+        findings: without repetitions, in order.
+        read: every record that was read, by portable path.
+    """
+
+    head: str | None = None
+    report: dict[str, Any] | None = None
+    manifest: dict[str, Any] | None = None
+    plan: Plan | None = None
+    jobs: dict[str, JobChain] = field(default_factory=dict)
+    findings: dict[Finding, None] = field(default_factory=dict)
+    read: dict[str, Record | None] = field(default_factory=dict)
+
+    @property
+    def is_formal(self) -> bool:
+        return self.manifest is not None and self.manifest["run_kind"] == FORMAL
+
+    def add(self, code: str, where: str, found: str, expected: object = "") -> None:
+        self.findings[Finding(code, shown(where), shown(found), shown(str(expected)))] = None
+
+
+def walk(files: RunFiles, repo_root: str | None = None) -> Chain:
+    """Walk the chain of a run directory.
+
+    Args:
+        files: the run directory; its ``repo_root`` is set to the one that is found.
+        repo_root: in place of the one that the manifest names.
+    """
+    return _Walk(files, repo_root).walk()
+
+
+class _Walk:
+    def __init__(self, files: RunFiles, repo_root: str | None):
+        self._files = files
+        self._repo_root = repo_root
+        self._chain = Chain()
+        self._add = self._chain.add
+
+    def walk(self) -> Chain:
+        chain = self._chain
+        report = self._take(REPORT, REPORT_PATH)
+        if report is not None:
+            chain.head = f"sha256:{report.content.sha256}"
+            chain.report = report.document
+        self._run_records()
+        self._load_plan()
+        self._jobs()
+        return chain
+
+    # The run as a whole
+
+    def _run_records(self) -> None:
+        chain, report = self._chain, self._chain.report
+        evidence = None if report is None else report.get("evidence")
+        if report is not None and evidence is None:
+            self._add("reference_type", REPORT_PATH, "it refers to no evidence", "evidence")
+        for type, path, name in (
+            (MANIFEST, MANIFEST_PATH, "manifest"),
+            (JOURNAL, JOURNAL_PATH, "journal"),
+        ):
+            if evidence is not None and evidence[name] is not None:
+                record = self._follow(REPORT_PATH, REPORT, evidence[name], {type: path})
+            else:
+                record = self._unreferenced(type, path)
+            if type == MANIFEST and record is not None:
+                chain.manifest = record.document
+        self._files.repo_root = self._repo_root
+        if chain.manifest is None:
+            return
+        if self._repo_root is None:
+            self._files.repo_root = chain.manifest["repo_root"]
+        places = {PLAN: PLAN_PATH} if chain.manifest["plan"] is not None else {}
+        if chain.is_formal:
+            places[GATE] = GATE_PATH
+        self._follow_all(MANIFEST_PATH, MANIFEST, chain.manifest, places, places)
+
+    def _load_plan(self) -> None:
+        chain = self._chain
+        if chain.manifest is not None and chain.manifest["plan"] is None:
+            return
+        record = self._take(PLAN, PLAN_PATH)
+        if record is None or record.document is None:
+            return
+        manifest = chain.manifest or {"repo_root": "/", "run_dir": self._files.root}
+        try:
+            plan = plan_from_document(record.document)
+            problems = lint(plan, manifest["repo_root"], manifest["run_dir"])
+            if fatal := [problem for problem in problems if problem.code in _FATAL]:
+                raise PlanError(fatal)
+        except (PlanError, RecursionError) as error:
+            self._add("schema", PLAN_PATH, str(error)[:1000], "a plan")
+            return
+        chain.plan = plan
+
+    # The jobs
+
+    def _jobs(self) -> None:
+        chain = self._chain
+        claims: dict[str, Mapping[str, Any]] = {}
+        for claim in chain.report["jobs"] if chain.report is not None else ():
+            job_id = claim["job_id"]
+            if job_id in claims:
+                found = f"it names the job {job_id!r} twice"
+                self._add("self_report_mismatch", REPORT_PATH, found)
+            claims[job_id] = claim
+        if chain.plan is not None:
+            ids = list(chain.plan.by_id())
+            if chain.report is not None:
+                self._compare_ids(ids, claims)
+        else:
+            ids = [job_id for job_id in claims if _is_name(job_id)]
+        for job_id in ids:
+            chain.jobs[job_id] = self._job(job_id, claims.get(job_id))
+
+    def _compare_ids(self, ids: Iterable[str], claims: Iterable[str]) -> None:
+        for job_id in set(ids) ^ set(claims):
+            where = "the plan" if job_id in set(ids) else "the report"
+            self._add("self_report_mismatch", REPORT_PATH, f"only {where} has the job {job_id!r}")
+
+    def _job(self, job_id: str, claim: Mapping[str, Any] | None) -> JobChain:
+        job = JobChain(job_id, claim)
+        paths = _PATHS.job(job_id)
+        scheduled_path, record_path = str(paths.scheduled), str(paths.record)
+        status_path = str(paths.status)
+        reference = None if claim is None else claim.get("attempt_status")
+        if reference is not None:
+            places = {ATTEMPT_STATUS: status_path}
+            status = self._follow(REPORT_PATH, REPORT, reference, places)
+        elif self._chain.report is None:
+            status = self._unreferenced(ATTEMPT_STATUS, status_path)
+        else:
+            status = None
+            if self._unreferenced(SCHEDULED_JOB, scheduled_path):
+                self._unreferenced(RUN_RECORD, record_path)
+        below: dict[str, Record] = {}
+        if status is not None:
+            job.status_sha256 = status.content.sha256
+            job.status = status.document
+        if job.status is not None:
+            self._check_shape(status_path, job.status)
+            places = {
+                MANIFEST: MANIFEST_PATH,
+                SCHEDULED_JOB: scheduled_path,
+                RUN_RECORD: record_path,
+            }
+            below = self._follow_all(status_path, ATTEMPT_STATUS, job.status, places, ())
+        if record := below.get(RUN_RECORD):
+            job.record = record.document
+            if job.record is not None:
+                places = {SCHEDULED_JOB: scheduled_path}
+                below |= self._follow_all(record_path, RUN_RECORD, job.record, places, places)
+        if scheduled := below.get(SCHEDULED_JOB):
+            job.scheduled = scheduled.document
+            if job.scheduled is not None:
+                places = {MANIFEST: MANIFEST_PATH, PLAN: PLAN_PATH}
+                if self._chain.is_formal:
+                    places[GATE] = GATE_PATH
+                self._follow_all(scheduled_path, SCHEDULED_JOB, job.scheduled, places, places)
+        return job
+
+    def _check_shape(self, path: str, status: Mapping[str, Any]) -> None:
+        """Demand what an attempt status must refer to, by how far the attempt came."""
+        types = [reference["type"] for reference in status["upstream"]]
+        if types in ([SCHEDULED_JOB, RUN_RECORD], [SCHEDULED_JOB], [MANIFEST]):
+            return
+        if not types and self._chain.manifest is None:
+            return
+        if all(type in LAYERS and LAYERS[type] < LAYERS[ATTEMPT_STATUS] for type in types):
+            expected = "the scheduled job and the run record, the scheduled job, or the manifest"
+            self._add("reference_type", path, f"it refers to {', '.join(types)}", expected)
+
+    # References
+
+    def _follow_all(
+        self,
+        holder: str,
+        type: str,
+        document: Mapping[str, Any],
+        places: Mapping[str, str],
+        required: Iterable[str],
+    ) -> dict[str, Record]:
+        """Follow a record's upstream references. Gives those that lead somewhere, by type."""
+        found: dict[str, Record] = {}
+        seen: set[str] = set()
+        for reference in document["upstream"]:
+            if reference["type"] in seen:
+                self._add("reference_type", holder, f"it refers to {reference['type']} twice")
+            seen.add(reference["type"])
+            record = self._follow(holder, type, reference, places)
+            if record is not None:
+                found[reference["type"]] = record
+        for missing in sorted(set(required) - seen):
+            self._add("reference_type", holder, f"it does not refer to {missing}")
+        return found
+
+    def _follow(
+        self, holder: str, type: str, reference: Mapping[str, Any], places: Mapping[str, str]
+    ) -> Record | None:
+        """Follow one reference, to a record of one of these types, which lies there only."""
+        kind, path = reference["type"], reference["path"]
+        if kind not in places:
+            downstream = LAYERS.get(kind, 0) >= LAYERS[type]
+            code = "reference_downstream" if downstream else "reference_type"
+            self._add(code, holder, f"it refers to {kind}", " or ".join(places) or "nothing")
+            return None
+        if not is_inside(path):
+            self._add("path_escapes", holder, f"it refers to {path}", places[kind])
+            return None
+        if path != places[kind]:
+            other = path.startswith(f"{_PATHS.jobs}/")
+            code = "wrong_job" if other else "reference_place"
+            self._add(code, holder, f"it refers to {path}", places[kind])
+            return None
+        record = self._take(kind, path)
+        if record is not None and not record.content.is_what(
+            reference["sha256"], reference["size"]
+        ):
+            self._add(
+                "record_changed",
+                path,
+                f"it has sha256 {record.content.sha256} and {len(record.content.data)} bytes",
+                f"{reference['sha256']} and {reference['size']} bytes, as {holder} says",
+            )
+        return record
+
+    def _unreferenced(self, type: str, path: str) -> Record | None:
+        """Read a record that nothing refers to, where it is there."""
+        if not self._files.is_there(path):
+            return None
+        if self._chain.report is not None:
+            self._add("not_covered", path, "nothing refers to it")
+        return self._take(type, path)
+
+    def _take(self, type: str, path: str) -> Record | None:
+        """Read a record, once."""
+        if path not in self._chain.read:
+            self._chain.read[path] = self._read(type, path)
+        return self._chain.read[path]
+
+    def _read(self, type: str, path: str) -> Record | None:
+        try:
+            content = self._files.read(path)
+        except Refused as error:
+            missing = "report_missing" if type == REPORT else "record_missing"
+            code = missing if error.code == "missing" else error.code
+            self._add(code, path, error.found)
+            return None
+        if content.links > 1:
+            self._add("hard_link", path, f"it has {content.links} names", "one")
+        try:
+            return Record(path, type, content, self._document(type, path, content.data))
+        except Refused as error:
+            self._add(error.code, path, error.found)
+            return Record(path, type, content, None)
+
+    def _document(self, type: str, path: str, data: bytes) -> dict[str, Any] | None:
+        if type == JOURNAL:
+            return None
+        document = parse(data, is_canonical=type not in _LOOSE)
+        key = "schema_version" if type in _LOOSE else "_type"
+        if not isinstance(document, dict) or document.get(key) != type:
+            found = document.get(key) if isinstance(document, dict) else None
+            raise Refused("wrong_type", f"its {key} is {found!r}, not {type!r}")
+        if name := _SCHEMAS.get(type):
+            try:
+                problems = schema_problems(document, name)
+            except RecursionError:
+                raise Refused("schema", "it is nested too deeply") from None
+            if problems:
+                raise Refused("schema", "; ".join(map(str, problems[:5])))
+        job_id = document.get("job_id")
+        if job_id is not None and path.split("/")[2] != job_id:
+            raise Refused("wrong_job", f"it tells of the job {job_id!r}")
+        return document
+
+
+def _is_name(job_id: str) -> bool:
+    return "/" not in job_id and is_inside(f"{_PATHS.jobs}/{job_id}")

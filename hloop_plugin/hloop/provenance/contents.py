@@ -1,0 +1,228 @@
+"""Reads again what the records name and no record is: inputs, outputs, logs and code.
+
+Each file is read once, the largest first and several at a time; each reference to it is then
+held against what was read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from hloop.errors import HloopError
+from hloop.files import FileDigest, FileRefused, hash_file
+from hloop.plan.render import RenderedPlan
+from hloop.provenance.chain import MANIFEST_PATH, Chain
+from hloop.provenance.findings import shown
+from hloop.provenance.reading import Refused, RunFiles, is_inside, is_normal
+from hloop.provenance.records import DIRECTORY, FILE
+from hloop.trees import hash_tree
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are read and the bytes that there are."""
+
+# Below this a thread costs more than the reading.
+_INLINE_BYTES = 256 * 1024
+_THREADS = 8
+
+# What the refusals of files.hash_file and trees.hash_tree come down to.
+_REFUSALS = {
+    "missing": "missing",
+    "not_a_file": "not_a_plain_file",
+    "not_a_directory": "not_a_plain_file",
+    "special_file": "not_a_plain_file",
+    "bad_name": "not_a_plain_file",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A reference to a file or directory.
+
+    Attributes:
+        kind: ``output``, ``input`` or ``code``.
+        holder: the job, or the record, that names it.
+        what: in words.
+        inside: it must lie in the run directory.
+    """
+
+    kind: str
+    holder: str
+    what: str
+    reference: Mapping[str, Any]
+    inside: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.reference["path"], self.reference["type"]
+
+
+def check_contents(
+    chain: Chain, files: RunFiles, rendered: RenderedPlan | None, progress: Progress | None
+) -> None:
+    """Read every file that the records name, and add what is not as they say."""
+    named = [item for item in _named(chain, rendered) if _is_sound(chain, item)]
+    contents = _read_all(files, {item.key: item for item in named}, progress)
+    for item in named:
+        _compare(chain, item, contents[item.key])
+
+
+def _named(chain: Chain, rendered: RenderedPlan | None) -> Iterator[Named]:
+    made = {
+        output["path"]: output
+        for job in chain.jobs.values()
+        if job.status is not None
+        for output in job.status["outputs"]
+    }
+    for job_id, job in chain.jobs.items():
+        if job.status is not None:
+            for output in job.status["outputs"]:
+                yield Named("output", job_id, f"its output {output['role']!r}", output, True)
+        if job.record is not None:
+            for log in job.record["logs"]:
+                yield Named("output", job_id, f"its {log['role']}", log, True)
+            if job.status is not None:
+                _compare_checkpoints(chain, job_id, job.record, job.status)
+        if job.scheduled is not None:
+            for entry in job.scheduled["input_digests"]:
+                maker = made.get(entry["path"])
+                if maker is None:
+                    yield Named("input", job_id, f"its input {entry['role']!r}", entry)
+                else:
+                    _compare_with_maker(chain, job_id, entry, maker)
+            for entry in job.scheduled["code_digests"] + job.scheduled["config_digests"]:
+                yield Named("code", job_id, "a file that its command uses", entry)
+    if chain.manifest is not None:
+        code = chain.manifest["config_digests"] + chain.manifest["code_digests"]["scripts"]
+        for entry in code:
+            yield Named("code", MANIFEST_PATH, "a file that the run uses", entry)
+
+
+def _compare_with_maker(
+    chain: Chain, job_id: str, entry: Mapping[str, Any], made: Mapping[str, Any]
+) -> None:
+    """An input that the run made must be what its maker left; that is read as the output."""
+    if any(entry[key] != made[key] for key in ("type", "sha256", "size")):
+        chain.add(
+            "input_changed",
+            job_id,
+            f"its input {entry['path']} had sha256 {entry['sha256']}",
+            f"{made['sha256']}, as the job that made it says",
+        )
+
+
+def _compare_checkpoints(
+    chain: Chain, job_id: str, record: Mapping[str, Any], status: Mapping[str, Any]
+) -> None:
+    """Of a job that completed a checkpoint is one of its outputs, which are read anyway."""
+    outputs = {output["path"]: output for output in status["outputs"]}
+    for entry in record["checkpoints"]:
+        output = outputs.get(entry["path"])
+        if output is None:
+            continue
+        if any(entry[key] != output[key] for key in ("type", "sha256", "size")):
+            found = f"its checkpoint {entry['role']!r} is not the output {output['role']!r}"
+            chain.add("self_report_mismatch", job_id, found)
+
+
+def _is_sound(chain: Chain, item: Named) -> bool:
+    path, type = item.key
+    if not (is_inside(path) if item.inside else is_normal(path)):
+        chain.add("path_escapes", item.holder, f"{item.what} lies at {path}")
+    elif type not in (FILE, DIRECTORY):
+        chain.add("reference_type", item.holder, f"{item.what} is of the type {type}")
+    else:
+        return True
+    return False
+
+
+# Reading
+
+_Result = FileDigest | Refused
+
+
+def _read_all(
+    files: RunFiles, wanted: Mapping[tuple[str, str], Named], progress: Progress | None
+) -> dict[tuple[str, str], _Result]:
+    results: dict[tuple[str, str], _Result] = {}
+    sizes: dict[tuple[str, str], int] = {}
+    for key, item in wanted.items():
+        # What a hostile record says of a size decides nothing but the order.
+        sizes[key] = item.reference["size"]
+    total, done = sum(sizes.values()), 0
+
+    def note(key: tuple[str, str], result: _Result) -> None:
+        nonlocal done
+        results[key] = result
+        done += sizes[key]
+        if progress is not None:
+            progress(done, total)
+
+    small = [key for key in wanted if _size(files, key) <= _INLINE_BYTES]
+    large = sorted(wanted.keys() - set(small), key=lambda key: _size(files, key), reverse=True)
+    if large:
+        threads = min(_THREADS, os.cpu_count() or 1, len(large))
+        with ThreadPoolExecutor(threads) as pool:
+            # hashlib lets go of the interpreter while it hashes.
+            for key, result in zip(large, pool.map(lambda k: _read(files, k), large), strict=True):
+                note(key, result)
+    for key in small:
+        note(key, _read(files, key))
+    return results
+
+
+def _size(files: RunFiles, key: tuple[str, str]) -> int:
+    path = files.locate(key[0])
+    if key[1] == DIRECTORY or path is None:
+        return _INLINE_BYTES + 1 if path is not None else 0
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def _read(files: RunFiles, key: tuple[str, str]) -> _Result:
+    path, type = key
+    where = files.locate(path)
+    if where is None:
+        return Refused("missing", "the repository root is not known")
+    inside = is_inside(path)
+    try:
+        if inside:
+            files.check_parents(where)
+        read = hash_tree if type == DIRECTORY else hash_file
+        # Inputs from elsewhere may be symbolic links, as they may be for the run.
+        return read(where, follow=not inside)
+    except Refused as error:
+        return error
+    except FileRefused as error:
+        code = _REFUSALS.get(error.code, "unreadable")
+        return Refused(code, error.problems[0].found)
+    except (HloopError, ValueError, RecursionError) as error:
+        return Refused("unreadable", str(error))
+
+
+def _compare(chain: Chain, item: Named, result: _Result) -> None:
+    reference = item.reference
+    where = f"{item.what} {reference['path']}"
+    if isinstance(result, Refused):
+        code = result.code
+        if item.kind == "code":
+            code = "code_differs"
+        elif code == "missing":
+            code = "output_missing" if item.kind == "output" else "input_unavailable"
+            if item.kind == "input" and is_inside(reference["path"]):
+                code = "output_missing"
+        found = f"{where}: {shown(result.found)}"
+    elif (result.sha256, result.size) != (reference["sha256"], reference["size"]):
+        code = {"output": "output_changed", "input": "input_changed", "code": "code_differs"}[
+            item.kind
+        ]
+        found = f"{where} has sha256 {result.sha256} and {result.size} bytes"
+    else:
+        return
+    expected = f"sha256 {reference['sha256']} and {reference['size']} bytes"
+    chain.add(code, item.holder, found, expected)

@@ -1,0 +1,119 @@
+"""Finds what lies in a run directory and nothing accounts for.
+
+Names are looked at, links are not followed, nothing is opened but completion markers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from hloop.files import FORMAL_NAME, JOBS_NAME, RULES_NAME, FormalPaths, JobPaths, Portable
+from hloop.plan.render import RenderedPlan
+from hloop.provenance.chain import Chain
+from hloop.provenance.reading import RUN_DIR, Refused, RunFiles
+from hloop.provenance.undeclared import undeclared
+
+# What a process leaves that dies while it publishes a record (files.publish).
+_UNFINISHED = re.compile(r".+\.json\.[0-9a-f]{16}\.tmp")
+
+_JOB = JobPaths(Path())
+_RECORDS = frozenset(path.name for path in (_JOB.scheduled, _JOB.record, _JOB.status))
+_OTHERS = frozenset(
+    path.name for path in (_JOB.completed, _JOB.stdout, _JOB.stderr, _JOB.transitions)
+)
+_GATE = FormalPaths(Path())
+_FORMAL = frozenset(
+    {
+        *(path.name for path in (_GATE.gate, _GATE.manifest, _GATE.fidelity, _GATE.patch)),
+        "evidence",
+    }
+)
+
+
+def check_strays(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -> None:
+    """Add what is unexpected in the run directory."""
+    if rendered is not None:
+        _check_top(chain, files, rendered)
+    _check_jobs(chain, files)
+    for folder, known in ((FORMAL_NAME, _FORMAL if chain.is_formal else ()), (RULES_NAME, ())):
+        for entry in _entries(chain, files, folder):
+            if entry.name not in known:
+                _unexpected(chain, f"{RUN_DIR}/{folder}/{entry.name}")
+
+
+def _check_top(chain: Chain, files: RunFiles, rendered: RenderedPlan) -> None:
+    declared = set()
+    if chain.report is not None and chain.report.get("evidence"):
+        declared = set(chain.report["evidence"]["undeclared"])
+    for name in undeclared(_here(rendered, files)):
+        path = f"{RUN_DIR}/{name}"
+        if _UNFINISHED.fullmatch(name):
+            chain.add("unfinished_write", path, "it is there")
+        elif path in declared and not chain.is_formal:
+            chain.add("undeclared", path, "it is there")
+        else:
+            _unexpected(chain, path)
+
+
+def _here(rendered: RenderedPlan, files: RunFiles) -> RenderedPlan:
+    """Give a plan with its outputs where the run directory lies now."""
+    portable = Portable(rendered.run_dir, rendered.repo_root)
+    jobs = {}
+    for job_id, job in rendered.jobs.items():
+        outputs = tuple(
+            replace(output, path=files.locate(portable.path(output.path)) or output.path)
+            for output in job.outputs
+        )
+        jobs[job_id] = replace(job, outputs=outputs)
+    return replace(rendered, run_dir=Path(files.root), jobs=jobs)
+
+
+def _check_jobs(chain: Chain, files: RunFiles) -> None:
+    for folder in _entries(chain, files, JOBS_NAME):
+        where = f"{JOBS_NAME}/{folder.name}"
+        if folder.name not in chain.jobs:
+            _unexpected(chain, f"{RUN_DIR}/{where}")
+            continue
+        for entry in _entries(chain, files, where):
+            path = f"{RUN_DIR}/{where}/{entry.name}"
+            if entry.name in _RECORDS and path in chain.read:
+                continue
+            if _UNFINISHED.fullmatch(entry.name):
+                chain.add("unfinished_write", path, "it is there")
+            elif entry.name == _JOB.completed.name:
+                _check_marker(chain, files, folder.name, path)
+            elif entry.name not in _OTHERS and not (
+                chain.is_formal and entry.name == _JOB.cache.name
+            ):
+                _unexpected(chain, path)
+
+
+def _check_marker(chain: Chain, files: RunFiles, job_id: str, path: str) -> None:
+    status = chain.jobs[job_id].status_sha256
+    try:
+        data = files.read(path).data
+    except Refused as error:
+        chain.add("marker_differs", path, error.found)
+        return
+    if status is not None and data != f"sha256:{status}\n".encode():
+        chain.add("marker_differs", path, "it does not hold the attempt status's digest")
+
+
+def _entries(chain: Chain, files: RunFiles, where: str) -> Iterator[os.DirEntry[str]]:
+    """Give what lies in a folder of hloop's; nothing where it is not there."""
+    try:
+        files.check_parents(f"{files.root}/{where}/x")
+        yield from sorted(os.scandir(f"{files.root}/{where}"), key=lambda entry: entry.name)
+    except Refused as error:
+        if error.code != "missing":
+            chain.add(error.code, f"{RUN_DIR}/{where}", error.found)
+    except OSError as error:
+        chain.add("unreadable", f"{RUN_DIR}/{where}", f"it cannot be read: {error.strerror}")
+
+
+def _unexpected(chain: Chain, path: str) -> None:
+    chain.add("unexpected_file", path, "nothing accounts for it")

@@ -50,7 +50,16 @@ def test_mig_mode_is_seen(with_nvml):
 
 
 def test_a_machine_without_gpus_is_known(with_nvml):
-    assert with_nvml(ASK, "driver 570.86.10 12080\n") == {"gpus": []}
+    assert with_nvml(ASK, "driver 570.86.10 12080\n")["gpus"] == []
+
+
+def test_the_driver_has_its_version(with_nvml):
+    assert with_nvml(ASK, f"driver 570.86.10 12080\n{MACHINE}")["driver"] == "570.86.10"
+
+
+def test_a_machine_is_known_without_its_drivers_version(with_nvml):
+    answer = with_nvml(ASK, f"{MACHINE}fail nvmlSystemGetDriverVersion 999\n")
+    assert (len(answer["gpus"]), answer["driver"]) == (3, None)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,7 @@ def test_a_failing_shutdown_does_no_harm(with_nvml):
     assert len(answer["gpus"]) == 3
 
 
-@pytest.mark.parametrize("module", ["visible", "nvml", "resolve", "environment"])
+@pytest.mark.parametrize("module", ["visible", "nvml", "resolve", "environment", "observe"])
 def test_importing_does_not_import_pynvml(module):
     code = f"import sys, hloop.devices.{module}; sys.exit('pynvml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

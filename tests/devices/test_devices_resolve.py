@@ -196,3 +196,19 @@ def test_a_rule_may_ask_for_all_devices():
 def test_a_rule_that_asks_for_more_devices_than_there_are_is_refused():
     with pytest.raises(DeviceError, match="^rule train asks for gpu=5, but 2 devices are visible"):
         require_count(resolve("auto"), "rule train", 5)
+
+
+DRIVEN = Machine((Gpu("GPU-aaaa"),), "570.86.10")
+
+
+@pytest.mark.parametrize(
+    ("spec", "query", "driver"),
+    [
+        ("auto", lambda: DRIVEN, "570.86.10"),
+        ("0", lambda: DRIVEN, "570.86.10"),
+        ("auto", no_driver, None),
+        ("simulated:1", lambda: DRIVEN, None),
+    ],
+)
+def test_the_table_has_the_drivers_version_where_nvml_was_asked(spec, query, driver):
+    assert resolve(spec, query).driver == driver

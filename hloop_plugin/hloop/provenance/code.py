@@ -25,10 +25,20 @@ from hloop.provenance.records import FILE, Reference
 
 TIMEOUT_SECONDS = 10.0
 
+_GIT = (
+    "git",
+    # A file system monitor is a program that the repository's configuration names.
+    *("-c", "core.fsmonitor=false"),
+    # A partial clone would fetch what it lacks.
+    *("-c", "protocol.allow=never"),
+    *("-c", "core.quotePath=true"),
+)
 # What `git diff --binary HEAD` prints where nothing is configured, whatever is configured.
 _DIFF = (
-    *("diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-color"),
-    *("--src-prefix=a/", "--dst-prefix=b/", "HEAD"),
+    *("diff", "--binary", "--no-ext-diff", "--no-textconv"),
+    *("--no-color", "--src-prefix=a/", "--dst-prefix=b/", "--unified=3"),
+    *("--inter-hunk-context=0", "--diff-algorithm=myers", "--indent-heuristic"),
+    *("--find-renames", "--submodule=short", "--no-relative", "-O/dev/null", "HEAD"),
 )
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all")
 
@@ -67,7 +77,7 @@ def git_facts(repo_root: Path, run_dir: Path) -> dict[str, Any] | None:
                 if printed.seek(0, os.SEEK_END):
                     printed.seek(0)
                     facts["diff_sha256"] = hashlib.file_digest(printed, "sha256").hexdigest()
-    except FileNotFoundError:
+    except OSError:
         return None
     except _GitFailed as error:
         if "not a git repository" in error.message:
@@ -87,15 +97,14 @@ def _git(folder: Path, *arguments: str) -> Iterator[BufferedRandom]:
     """Run git in a folder. Gives what it printed, at its beginning.
 
     Raises:
-        FileNotFoundError: there is no git.
+        OSError: there is no git.
         _GitFailed: it did not answer, or said why it cannot.
     """
     # Files and no pipes: a program that git started and left behind would hold a pipe open.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaints:
         try:
             code = subprocess.run(
-                # A file system monitor is a program that the repository's configuration names.
-                ["git", "-c", "core.fsmonitor=false", *arguments],
+                [*_GIT, *arguments],
                 cwd=folder,
                 env=_environment(os.environ),
                 stdin=subprocess.DEVNULL,
@@ -121,8 +130,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if not name.startswith("GIT_") or name.startswith("GIT_CONFIG_")
     }
-    # The index is not refreshed, nothing is fetched, and messages are not translated.
-    return kept | {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    # The index is not refreshed, and messages are not translated.
+    return kept | {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True)

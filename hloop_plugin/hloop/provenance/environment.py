@@ -19,6 +19,7 @@ from typing import Any
 
 from hloop import __version__, canonical
 from hloop.files import Portable
+from hloop.plan.paths import inside
 
 VARIABLES = (
     # Which devices there are, and how they are numbered.
@@ -35,7 +36,7 @@ VARIABLES = (
     *("PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONUTF8", "PYTHONNOUSERSITE"),
     *("LANG", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_NUMERIC", "TZ", "SOURCE_DATE_EPOCH"),
     # The frameworks.
-    *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "PYTORCH_JIT"),
+    *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "PYTORCH_JIT"),
     *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCHDYNAMO_DISABLE"),
     *("XLA_FLAGS", "XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
     *("XLA_PYTHON_CLIENT_ALLOCATOR", "JAX_PLATFORMS", "JAX_ENABLE_X64", "JAX_DISABLE_JIT"),
@@ -108,10 +109,12 @@ def conda_export_digest(environ: Mapping[str, str]) -> str | None:
     name, and the package's name, version, build, channel, url, sha256 and md5, null where one
     is not known. Credentials are taken out of the addresses. None outside of conda.
     """
-    prefix = os.path.realpath(environ.get("CONDA_PREFIX") or "/")
+    given = environ.get("CONDA_PREFIX")
+    if not given:
+        return None
+    prefix, here = os.path.realpath(given), os.path.realpath(sys.prefix)
     records = Path(prefix, "conda-meta")
-    here = os.path.realpath(sys.prefix)
-    if os.path.commonpath([prefix, here]) != prefix or not records.is_dir():
+    if not (here == prefix or inside(here, prefix)) or not records.is_dir():
         return None
     lines = sorted(_package_line(path) for path in records.glob("*.json"))
     return "sha256:" + hashlib.sha256(b"".join(lines)).hexdigest()
@@ -130,5 +133,5 @@ def _package_line(path: Path) -> bytes:
 
 
 def valid_text(text: str) -> str:
-    """Write bytes that are no UTF-8, which Python keeps as lone surrogates, as ``\\xff``."""
-    return os.fsencode(text).decode(errors="backslashreplace")
+    """Write lone surrogates, in which Python keeps bytes that are no UTF-8, as ``\\udcff``."""
+    return text.encode(errors="backslashreplace").decode()

@@ -12,10 +12,12 @@ import typer
 from hloop import __version__
 from hloop.cli.compare import command as compare
 from hloop.cli.export import command as export
+from hloop.cli.gate import command as gate
 from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
 from hloop.cli.run import command as run
+from hloop.cli.verify import command as verify
 from hloop.errors import HloopError, Problem
 
 app = typer.Typer(
@@ -56,7 +58,9 @@ app.command("plan")(plan)
 app.command("prepare")(prepare)
 app.command("run")(run)
 app.command("compare")(compare)
+app.command("verify")(verify)
 app.command("export")(export)
+app.command("gate")(gate)
 
 
 def main() -> None:

@@ -171,6 +171,13 @@ def test_an_artifact_that_snakemake_takes_for_a_pattern_is_left_to_hloop(
     assert (facts(run, "a").outputs, facts(run, "b").inputs) == ([markers[0]], [markers[0]])
 
 
+def test_a_folder_is_left_to_hloop(tmp_path: Path) -> None:
+    made = {"role": "o", "path": "{run_dir}/out", "type": "directory"}
+    run = defined(tmp_path, job("a", outputs=[made]), job("b", inputs=[made], depends_on=["a"]))
+    markers = [str(run.paths.job(job_id).completed) for job_id in ("a", "b")]
+    assert (facts(run, "a").outputs, facts(run, "b").inputs) == ([markers[0]], [markers[0]])
+
+
 def test_the_limit_becomes_whole_minutes_rounded_up(tmp_path: Path) -> None:
     run = defined(tmp_path, job("a", budget={"max_seconds": 61}))
     assert facts(run, "a").runtime == 2

@@ -24,7 +24,7 @@ from hloop.plan.model import Plan
 from hloop.plan.order import topological_order
 from hloop.plan.paths import check_repo_root
 from hloop.plan.prepare import prepare
-from hloop.plan.render import RenderedPlan, render_plan
+from hloop.plan.render import RenderedArtifact, RenderedPlan, render_plan
 from hloop.run import elsewhere
 from hloop.run.opening import PlanOpening
 from hloop.run.planrun import load_claimed
@@ -118,10 +118,8 @@ class WorkflowRun:
     def _facts(self, place: int, job_id: str) -> RuleFacts:
         entry, paths = self.rendered.jobs[job_id], self.paths.job(job_id)
         limit = entry.job.seconds("max_seconds")
-        # Snakemake cannot be told of a path that it reads as a pattern. It need not be: the
-        # attempt checks each artifact, and the markers carry every edge.
-        inputs = [item.path for item in entry.inputs if not _is_pattern(item.path)]
-        outputs = [item.path for item in entry.outputs if not _is_pattern(item.path)]
+        inputs = [item.path for item in entry.inputs if _can_be_told(item)]
+        outputs = [item.path for item in entry.outputs if _can_be_told(item)]
         # An edge without a file between its two jobs is carried by the marker.
         inputs += [str(self.paths.job(name).completed) for name in entry.job.depends_on]
         return RuleFacts(
@@ -166,6 +164,16 @@ def define(
     if problems := lint(plan, root, run_dir) + _pattern_problems(plan, run_dir):
         raise PlanError(problems, file=source)
     return WorkflowRun(render_plan(plan, root, run_dir), settings, Path(os.path.abspath(source)))
+
+
+def _can_be_told(artifact: RenderedArtifact) -> bool:
+    """Whether Snakemake may know of an artifact.
+
+    It takes some paths for patterns, and into a folder that it is told of as an output it
+    writes a file of its own when the job has ended (``.snakemake_timestamp``). It need not
+    know: the attempt checks each artifact, and the markers carry every edge.
+    """
+    return not artifact.directory and not _is_pattern(artifact.path)
 
 
 def _is_pattern(path: str) -> bool:

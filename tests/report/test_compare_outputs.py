@@ -229,3 +229,23 @@ def test_a_file_of_which_only_one_report_has_a_digest_differs(tmp_path: Path) ->
 def test_a_folder_in_place_of_a_file_is_unknown(tmp_path: Path) -> None:
     versions = Version(tmp_path, "a" * 64), Version(tmp_path, "b" * 64)
     assert compare_file(Rule(CompareMode.JSON), *versions).verdict is Verdict.UNKNOWN
+
+
+# Folders
+
+
+@pytest.mark.parametrize(
+    ("mode", "digests", "verdict"),
+    [
+        (CompareMode.BYTES, "aa", Verdict.SAME),
+        (CompareMode.BYTES, "ab", Verdict.DIFFERS),
+        (CompareMode.NONE, "ab", Verdict.NOT_COMPARED),
+        # No plan that keeps the rules asks for it, but a report may.
+        (CompareMode.JSON, "ab", Verdict.UNKNOWN),
+    ],
+)
+def test_folders_are_compared_by_their_digests_alone(
+    tmp_path: Path, mode: CompareMode, digests: str, verdict: Verdict
+) -> None:
+    versions = [Version(tmp_path, digest * 64) for digest in digests]
+    assert compare_file(Rule(mode), *versions).verdict is verdict

@@ -301,13 +301,12 @@ class _Graph(Payload):
             result=refs(self.given),
             **common,
         )
-        controls = [f"#control/{job['job_id']}" for job in self.jobs]
         self.add(
             "#engine",
             "OrganizeAction",
             name="Run of hloop",
             instrument=ref("#hloop"),
-            object=refs([*controls, *self.sources(self.contents.configs)]),
+            object=refs(f"#control/{job['job_id']}" for job in self.jobs),
             result=ref("#run"),
             **common,
         )

@@ -197,6 +197,7 @@ def test_a_path_that_is_too_long_cannot_be_read(tmp_path: Path) -> None:
         pytest.param(lambda root: (root / "empty").rmdir(), id="removed"),
         pytest.param(lambda root: (root / "sub" / "run").unlink(), id="removed before its turn"),
         pytest.param(lambda root: (root / "link").unlink(), id="link removed"),
+        pytest.param(lambda root: os.replace(root / "abc", root / "link"), id="link replaced"),
         pytest.param(lambda root: root.rename(root.parent / "away"), id="moved away"),
     ],
 )

@@ -37,7 +37,8 @@ def hash_tree(path: str | Path, *, follow: bool = False) -> FileDigest:
     try:
         entries, size = _read(root, before)
         after = _list(root)
-    except FileNotFoundError as error:
+    except OSError as error:
+        # A link that is gone, or that is none any more.
         raise _changed(root) from error
     except FileRefused as error:
         if error.code in ("unreadable", "bad_name"):

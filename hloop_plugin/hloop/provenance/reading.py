@@ -140,16 +140,18 @@ class RunFiles:
             fd = os.open(name, flags)
         except (OSError, ValueError) as error:
             raise _refuse(error) from None
-        with os.fdopen(fd, "rb", buffering=0) as file:
+        try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
                 raise Refused("not_a_plain_file", f"it is {kind_of(found.st_mode)}")
             if found.st_size > MAX_RECORD_BYTES:
                 raise Refused("not_canonical", f"it has {found.st_size} bytes")
-            try:
+            with open(fd, "rb", buffering=0, closefd=False) as file:
                 return Content.of(file.readall(), found.st_nlink)
-            except OSError as error:
-                raise _refuse(error) from None
+        except OSError as error:
+            raise _refuse(error) from None
+        finally:
+            os.close(fd)
 
 
 def _refuse(error: OSError | ValueError) -> Refused:

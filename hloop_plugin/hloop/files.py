@@ -83,6 +83,10 @@ class RunPaths:
     def job(self, job_id: str) -> JobPaths:
         return JobPaths(self.jobs / job_id)
 
+    @property
+    def rules(self) -> Path:
+        return self.root / RULES_NAME
+
     def check_new(self) -> None:
         """Demand that the run directory is absent or an empty folder.
 
@@ -156,7 +160,7 @@ class JobPaths:
     """The names in the folder of one job.
 
     Attributes:
-        root: ``RUN/jobs/<job_id>``.
+        root: ``RUN/jobs/<job_id>``, or ``RUN/rules/<name>`` of a job that no plan holds.
     """
 
     root: Path

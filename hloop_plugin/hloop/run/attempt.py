@@ -95,7 +95,7 @@ class Attempt:
 
     Attributes:
         name: the job id, or the name of a rule's job that no plan holds.
-        job: the plan's job; None for others.
+        job: the plan's job, or what a rule's job that gets records declares; else None.
         token: marks the attempt's processes, see processes.ATTEMPT_VARIABLE.
         cause: why it was stopped, where it was: set before the first signal is sent.
         environment: what it has beside what this process inherited.
@@ -123,6 +123,11 @@ class Attempt:
     logs: list[ReadArtifact] = field(default_factory=list)
     outcome: Outcome | None = None
     leftovers: bool = False
+
+    @property
+    def record_name(self) -> str:
+        """The name in records: that of its folder, among the plan's jobs or the rules'."""
+        return self.name.rpartition("/")[2]
 
     @property
     def wall_ns(self) -> int:
@@ -205,7 +210,7 @@ def judge_files(attempt: Attempt, paths: JobPaths, results: Sequence[Hashed]) ->
         return attempt.outcome
     made = rest[len(logs) :]
     attempt.outputs = read_artifacts(outputs, made)
-    failure = _changed_input(attempt, before) or check_artifacts("output", outputs, made)
+    failure = changed_input(attempt.inputs, before) or check_artifacts("output", outputs, made)
     if failure is None:
         return Outcome(Status.COMPLETED)
     return Outcome(Status.FAILED, failure)
@@ -220,8 +225,9 @@ def read_logs(paths: JobPaths) -> list[ReadArtifact]:
     return found
 
 
-def _changed_input(attempt: Attempt, results: Sequence[Hashed]) -> Failure | None:
-    for item, result in zip(attempt.inputs, results, strict=True):
+def changed_input(inputs: Sequence[ReadArtifact], results: Sequence[Hashed]) -> Failure | None:
+    """Compare what inputs were at the start with what they are now."""
+    for item, result in zip(inputs, results, strict=True):
         if isinstance(result, Refusal):
             found = result.message
         elif result != item.digest:

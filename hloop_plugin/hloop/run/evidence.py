@@ -16,9 +16,9 @@ from typing import Any
 
 from hloop import canonical, files
 from hloop.devices.observe import Observer
-from hloop.files import Portable, RunPaths
+from hloop.files import JobPaths, Portable
 from hloop.plan.identity import command_semantic_hash
-from hloop.plan.render import RenderedJob, RenderedPlan
+from hloop.plan.render import RenderedJob
 from hloop.provenance.code import Scripts
 from hloop.provenance.records import (
     ATTEMPT_STATUS,
@@ -42,18 +42,19 @@ class RunFacts:
     Attributes:
         manifest: the run's manifest.json.
         manifest_reference: the reference to it.
-        plan_reference: the reference to the plan.
+        plan_reference: the reference to the plan; None without one.
     """
 
     manifest: Mapping[str, Any]
     manifest_reference: Reference
-    plan_reference: Reference
+    plan_reference: Reference | None
 
 
 class Evidence:
     """Writes the records of one run's attempts.
 
     Args:
+        folder: where the attempts' own folders lie: ``RUN/jobs`` or ``RUN/rules``.
         facts: of the run; None where its manifest was never written.
         scripts: keeps the digests of the scripts that commands name.
         alone: no other process starts jobs of this run.
@@ -61,8 +62,7 @@ class Evidence:
 
     def __init__(
         self,
-        rendered: RenderedPlan,
-        paths: RunPaths,
+        folder: Path,
         portable: Portable,
         journal: Journal,
         facts: RunFacts | None,
@@ -70,8 +70,7 @@ class Evidence:
         *,
         alone: bool,
     ):
-        self._rendered = rendered
-        self._paths = paths
+        self._folder = folder
         self._portable = portable
         self._journal = journal
         self._facts = facts
@@ -96,10 +95,12 @@ class Evidence:
         assert attempt.job is not None and self._facts is not None
         job, facts = attempt.job, self._facts
         device = None if attempt.device is None else attempt.device.to_dict()
-        upstream = [facts.manifest_reference, facts.plan_reference]
+        upstream = [facts.manifest_reference]
+        if facts.plan_reference is not None:
+            upstream.append(facts.plan_reference)
         record = {
             "_type": SCHEDULED_JOB,
-            "job_id": attempt.name,
+            "job_id": attempt.record_name,
             "run_kind": facts.manifest["run_kind"],
             "protocol": None,
             "fidelity_class": None,
@@ -110,7 +111,7 @@ class Evidence:
             "fidelity_gate": None,
             "command": [self._portable.text(item) for item in job.argv],
             "cwd": self._portable.path(job.cwd),
-            "command_semantic_hash": command_semantic_hash(job.argv, self._rendered.run_dir),
+            "command_semantic_hash": command_semantic_hash(job.argv, self._portable.run_dir),
             "input_digests": [self._artifact(item) for item in attempt.inputs],
             "config_digests": facts.manifest["config_digests"],
             "code_digests": [item.to_dict() for item in self._scripts.references([job])],
@@ -129,10 +130,10 @@ class Evidence:
             "scheduled": self._journal.moment(Instant.now()),
             "upstream": [item.to_dict() for item in upstream],
         }
-        path = self._paths.job(attempt.name).scheduled
-        self._upstream[attempt.name] = [self._publish(path, SCHEDULED_JOB, record)]
+        path = self._paths(attempt.record_name).scheduled
+        self._upstream[attempt.record_name] = [self._publish(path, SCHEDULED_JOB, record)]
         if attempt.device is not None:
-            self._devices[attempt.name] = [self._observer.observe(attempt.device)]
+            self._devices[attempt.record_name] = [self._observer.observe(attempt.device)]
 
     def _output_dir(self, job: RenderedJob) -> str | None:
         if not job.outputs:
@@ -145,31 +146,32 @@ class Evidence:
     def started(self, attempt: Attempt) -> None:
         """Note that an attempt's process is there, and what runs beside it."""
         assert attempt.pid is not None
-        self._start_ticks[attempt.name] = processes.start_ticks(attempt.pid)
-        self._together[attempt.name] = set(self._running)
+        name = attempt.record_name
+        self._start_ticks[name] = processes.start_ticks(attempt.pid)
+        self._together[name] = set(self._running)
         for other in self._running:
-            self._together[other].add(attempt.name)
-        self._running.add(attempt.name)
+            self._together[other].add(name)
+        self._running.add(name)
 
     def gone(self, attempt: Attempt) -> None:
         """Note that every process of an attempt is gone."""
-        self._running.discard(attempt.name)
+        self._running.discard(attempt.record_name)
         if attempt.device is not None:
-            self._devices[attempt.name].append(self._observer.observe(attempt.device))
+            self._devices[attempt.record_name].append(self._observer.observe(attempt.device))
 
     # Afterwards
 
     def finish(self, attempt: Attempt, outcome: Outcome) -> Reference:
-        """Publish ``run_record.json`` where it ran, and ``attempt_status.json``; and the
-        completion marker where it completed.
+        """Publish ``run_record.json`` where it ran, and ``attempt_status.json``.
 
         Raises:
             OSError: a record cannot be written, or is there already.
         """
-        paths = self._paths.job(attempt.name)
+        name = attempt.record_name
+        paths = self._paths(name)
         if attempt.started is not None:
             record = self._publish(paths.record, RUN_RECORD, self._run_record(attempt))
-            self._upstream[attempt.name].append(record)
+            self._upstream[name].append(record)
         status = {
             "outputs": [self._artifact(item) for item in attempt.outputs]
             if outcome.completed
@@ -179,11 +181,7 @@ class Evidence:
             "signal": attempt.signal_name,
             "wall_ns": attempt.wall_ns,
         }
-        reference = self._status(attempt.name, outcome, self._upstream.get(attempt.name), status)
-        if outcome.completed:
-            # No evidence, only the edge that Snakemake sees: it may touch and delete this file.
-            paths.completed.write_text(f"sha256:{reference.sha256}\n")
-        return reference
+        return self._status(name, outcome, self._upstream.get(name), status)
 
     def bury(self, name: str, outcome: Outcome) -> Reference:
         """Publish the status of an attempt whose supervisor died. What that left is kept.
@@ -191,7 +189,7 @@ class Evidence:
         Raises:
             OSError: it cannot be written, or is there already.
         """
-        paths = self._paths.job(name)
+        paths = self._paths(name)
         upstream = []
         for path, type in ((paths.scheduled, SCHEDULED_JOB), (paths.record, RUN_RECORD)):
             if path.exists():
@@ -212,6 +210,9 @@ class Evidence:
 
     def close(self) -> None:
         self._observer.close()
+
+    def _paths(self, name: str) -> JobPaths:
+        return JobPaths(self._folder / name)
 
     def _status(
         self,
@@ -234,11 +235,11 @@ class Evidence:
             "upstream": [item.to_dict() for item in upstream],
             **fields,
         }
-        return self._publish(self._paths.job(name).status, ATTEMPT_STATUS, record)
+        return self._publish(self._paths(name).status, ATTEMPT_STATUS, record)
 
     def _run_record(self, attempt: Attempt) -> dict[str, Any]:
         assert attempt.started is not None and attempt.gone is not None
-        name = attempt.name
+        name = attempt.record_name
         at_start, at_end = self._devices.pop(name, [None, None])
         together = sorted(self._together.pop(name))
         return {

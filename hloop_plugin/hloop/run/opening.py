@@ -11,17 +11,15 @@ from hloop.schedule.events import EngineSettings, Mode, Placement
 
 
 @dataclass(frozen=True)
-class PlanOpening:
-    """What a supervisor must know of the plan that it runs.
+class RunOpening:
+    """What a run's records say of it as a whole.
 
     Attributes:
         run_dir, repo_root: absolute.
         executor: the name of the executor that decides what starts when.
         snakemake: its version.
         session_id: names the run's session in its records.
-        config_files: what the plan was made from.
-        only: another executor runs the plan, and this is the one job that is run here.
-        durations_ns: how long each job took in a former run, where known.
+        config_files: what the plan, or a workflow without one, was made from.
     """
 
     run_dir: str
@@ -30,6 +28,17 @@ class PlanOpening:
     snakemake: str
     session_id: str
     config_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlanOpening(RunOpening):
+    """What a supervisor must know of the plan that it runs.
+
+    Attributes:
+        only: another executor runs the plan, and this is the one job that is run here.
+        durations_ns: how long each job took in a former run, where known.
+    """
+
     only: str | None = None
     durations_ns: Mapping[str, int] = field(default_factory=dict)
 
@@ -44,6 +53,7 @@ class Opening:
         grace_seconds: from TERM to KILL.
         wanted: ids of the plan's jobs that will be handed over; None for all.
         run: None without a plan.
+        rules: the run whose records the jobs of no plan get; None where they get none.
     """
 
     settings: EngineSettings
@@ -51,6 +61,7 @@ class Opening:
     grace_seconds: float
     wanted: Collection[str] | None
     run: PlanOpening | None
+    rules: RunOpening | None = None
 
     def to_message(self) -> Message:
         return {
@@ -60,6 +71,7 @@ class Opening:
             "grace_seconds": self.grace_seconds,
             "wanted": None if self.wanted is None else list(self.wanted),
             "run": None if self.run is None else asdict(self.run),
+            "rules": None if self.rules is None else asdict(self.rules),
         }
 
     @classmethod
@@ -71,17 +83,22 @@ class Opening:
         grace_seconds: float,
         wanted: list[str] | None,
         run: Message | None,
+        rules: Message | None,
     ) -> Opening:
         """Read the message, whose ``do`` has been taken off."""
         modes = {"mode": Mode(settings["mode"]), "placement": Placement(settings["placement"])}
         entries = tuple(Device(**device) for device in devices["devices"])
-        plan = None
-        if run is not None:
-            plan = PlanOpening(**(run | {"config_files": tuple(run["config_files"])}))
+        plan = None if run is None else PlanOpening(**_with_tuple(run))
+        rules_run = None if rules is None else RunOpening(**_with_tuple(rules))
         return cls(
             EngineSettings(**(settings | modes)),
             DeviceTable(entries, devices["source"], devices["mask"], devices["driver"]),
             grace_seconds,
             wanted,
             plan,
+            rules_run,
         )
+
+
+def _with_tuple(run: Message) -> Message:
+    return run | {"config_files": tuple(run["config_files"])}

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hloop import __version__, canonical, files
+from hloop import files
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, Problem, RunDirectoryError
 from hloop.files import Portable, RunPaths
-from hloop.plan import identity
 from hloop.plan.load import plan_from_checked_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.provenance.code import Scripts
-from hloop.provenance.manifest import build_manifest
 from hloop.provenance.records import (
-    EXPLORATORY,
     MANIFEST,
     PLAN,
     Reference,
@@ -38,6 +33,7 @@ from hloop.run.attempt import (
     tail,
     wanted_at_end,
 )
+from hloop.run.beginning import EXTERNAL, begin
 from hloop.run.evidence import Evidence, RunFacts
 from hloop.run.hashing import Hashed, Wanted
 from hloop.run.journal import Instant, Journal, mend_journal, read_journal
@@ -45,9 +41,6 @@ from hloop.run.opening import PlanOpening
 from hloop.run.report import write_report
 from hloop.schedule.events import EngineSettings, JobNode, Slot
 from hloop.schedule.nodes import plan_nodes
-
-# The mode of a run whose jobs another executor started: hloop did not decide their order.
-EXTERNAL = "external"
 
 
 def claim(rendered: RenderedPlan) -> RunPaths:
@@ -80,10 +73,6 @@ def load_claimed(run_dir: Path, repo_root: Path) -> RenderedPlan:
     """Read back the plan of a claimed run directory."""
     document = json.loads(RunPaths(run_dir).plan.read_bytes())
     return render_plan(plan_from_checked_document(document), repo_root, run_dir)
-
-
-def _reference(path: Path, type: str, portable: Portable) -> Reference:
-    return Reference.of_bytes(portable.path(path), type, path.read_bytes())
 
 
 @dataclass
@@ -126,61 +115,13 @@ class PlanRun:
         rendered = load_claimed(Path(opening.run_dir), Path(opening.repo_root))
         if opening.only is not None:
             return cls.attach(rendered, table, only=opening.only)
-        plan, paths = rendered.plan, RunPaths(rendered.run_dir)
+        paths = RunPaths(rendered.run_dir)
         portable = Portable(rendered.run_dir, rendered.repo_root)
-        mode = settings.mode.value if opening.executor == "hloop" else EXTERNAL
-        plan_reference = _reference(paths.plan, PLAN, portable)
-        # Before the run's clock starts: asking git and reading what is installed takes a while.
         scripts = Scripts(portable)
-        manifest = build_manifest(
-            session_id=opening.session_id,
-            run_kind=EXPLORATORY,
-            executor=opening.executor,
-            mode=mode,
-            settings=settings,
-            grace_seconds=round(grace_seconds),
-            plan=rendered,
-            table=table,
-            config_files=[Path(path) for path in opening.config_files],
-            snakemake=opening.snakemake,
-            environ=os.environ,
-            repo_root=rendered.repo_root,
-            run_dir=rendered.run_dir,
-            upstream=[plan_reference],
-            scripts=scripts,
-        )
-        journal = Journal.create(
-            paths.journal,
-            plan_id=plan.plan_id,
-            plan_semantic_hash=identity.plan_semantic_hash(plan),
-            experiment_digest=identity.experiment_digest(plan),
-            placement_digest=identity.placement_digest(plan),
-            mode=mode,
-            placement=settings.placement.value,
-            keep_going=settings.keep_going,
-            limits={"cpu": settings.cpu_workers, "io": settings.io_workers},
-            devices=[device.to_dict() for device in table.devices],
-            devices_source=table.source,
-            repo_root=str(rendered.repo_root),
-            run_dir=str(rendered.run_dir),
-            host=manifest["host"],
-            versions={
-                "hloop": __version__,
-                "python": platform.python_version(),
-                "snakemake": opening.snakemake,
-            },
-            executor=opening.executor,
-            session_id=opening.session_id,
-            run_kind=EXPLORATORY,
-        )
-        manifest["created"] = journal.moment(Instant.now())
-        data = canonical.dumps(manifest)
-        files.publish(paths.manifest, data)
-        reference = Reference.of_bytes(portable.path(paths.manifest), MANIFEST, data)
-        facts = RunFacts(manifest, reference, plan_reference)
-        alone = mode != EXTERNAL
-        evidence = Evidence(rendered, paths, portable, journal, facts, scripts, alone=alone)
-        nodes = plan_nodes(plan, opening.durations_ns)
+        journal, facts = begin(opening, rendered, settings, table, grace_seconds, scripts)
+        alone = facts.manifest["mode"] != EXTERNAL
+        evidence = Evidence(paths.jobs, portable, journal, facts, scripts, alone=alone)
+        nodes = plan_nodes(rendered.plan, opening.durations_ns)
         return cls(rendered, nodes, paths, journal, evidence, table)
 
     @classmethod
@@ -201,14 +142,17 @@ class PlanRun:
             manifest, reference = read_back(
                 paths.manifest, portable.path(paths.manifest), MANIFEST
             )
-            facts = RunFacts(manifest, reference, _reference(paths.plan, PLAN, portable))
+            plan_reference = Reference.of_bytes(
+                portable.path(paths.plan), PLAN, paths.plan.read_bytes()
+            )
+            facts = RunFacts(manifest, reference, plan_reference)
         journal = Journal.attach(paths.journal)
         run = cls(
             rendered,
             tuple(nodes),
             paths,
             journal,
-            Evidence(rendered, paths, portable, journal, facts, Scripts(portable), alone=False),
+            Evidence(paths.jobs, portable, journal, facts, Scripts(portable), alone=False),
             table or DeviceTable((), "", None),
             joined=True,
         )
@@ -286,6 +230,9 @@ class PlanRun:
             attempt.logs = read_logs(paths)
         try:
             record = self.evidence.finish(attempt, outcome)
+            if outcome.completed:
+                # No evidence, only the edge that Snakemake sees: it may touch and delete it.
+                paths.completed.write_text(f"sha256:{record.sha256}\n")
         except OSError as error:
             # Publishing may go through a temporary file; the record's own name comes second.
             name = error.filename2 or error.filename

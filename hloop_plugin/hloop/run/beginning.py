@@ -1,0 +1,108 @@
+"""How a run begins: its journal and its manifest, before the first job.
+
+Both say what the run was started with; nothing here knows how jobs are run.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from hloop import __version__, canonical, files
+from hloop.devices.resolve import DeviceTable
+from hloop.files import Portable, RunPaths
+from hloop.plan import identity
+from hloop.plan.render import RenderedPlan
+from hloop.provenance.code import Scripts
+from hloop.provenance.manifest import build_manifest
+from hloop.provenance.records import EXPLORATORY, MANIFEST, PLAN, Reference
+from hloop.run.evidence import RunFacts
+from hloop.run.journal import Instant, Journal
+from hloop.run.opening import RunOpening
+from hloop.schedule.events import EngineSettings
+
+# The mode of a run whose jobs another executor started: hloop did not decide their order.
+EXTERNAL = "external"
+
+
+def begin(
+    opening: RunOpening,
+    rendered: RenderedPlan | None,
+    settings: EngineSettings,
+    table: DeviceTable,
+    grace_seconds: float,
+    scripts: Scripts,
+) -> tuple[Journal, RunFacts]:
+    """Start the journal of a run directory that is claimed, and publish its manifest.
+
+    Args:
+        rendered: the plan; None where the run has none.
+
+    Raises:
+        HloopError: a file that the plan was made from is gone.
+        OSError: the run directory cannot be written to.
+    """
+    run_dir, repo_root = Path(opening.run_dir), Path(opening.repo_root)
+    paths, portable = RunPaths(run_dir), Portable(run_dir, repo_root)
+    mode = settings.mode.value if opening.executor == "hloop" else EXTERNAL
+    plan = None
+    if rendered is not None:
+        plan = Reference.of_bytes(portable.path(paths.plan), PLAN, paths.plan.read_bytes())
+    # Before the run's clock starts: asking git and reading what is installed takes a while.
+    manifest = build_manifest(
+        session_id=opening.session_id,
+        run_kind=EXPLORATORY,
+        executor=opening.executor,
+        mode=mode,
+        settings=settings,
+        grace_seconds=round(grace_seconds),
+        plan=rendered,
+        table=table,
+        config_files=[Path(path) for path in opening.config_files],
+        snakemake=opening.snakemake,
+        environ=os.environ,
+        repo_root=repo_root,
+        run_dir=run_dir,
+        upstream=[] if plan is None else [plan],
+        scripts=scripts,
+    )
+    journal = Journal.create(
+        paths.journal,
+        **_plan_fields(rendered),
+        mode=mode,
+        placement=settings.placement.value,
+        keep_going=settings.keep_going,
+        limits={"cpu": settings.cpu_workers, "io": settings.io_workers},
+        devices=[device.to_dict() for device in table.devices],
+        devices_source=table.source,
+        repo_root=str(repo_root),
+        run_dir=str(run_dir),
+        host=manifest["host"],
+        versions={
+            "hloop": __version__,
+            "python": platform.python_version(),
+            "snakemake": opening.snakemake,
+        },
+        executor=opening.executor,
+        session_id=opening.session_id,
+        run_kind=EXPLORATORY,
+    )
+    manifest["created"] = journal.moment(Instant.now())
+    data = canonical.dumps(manifest)
+    files.publish(paths.manifest, data)
+    reference = Reference.of_bytes(portable.path(paths.manifest), MANIFEST, data)
+    return journal, RunFacts(manifest, reference, plan)
+
+
+def _plan_fields(rendered: RenderedPlan | None) -> dict[str, Any]:
+    if rendered is None:
+        return {}
+    plan = rendered.plan
+    return {
+        "plan_id": plan.plan_id,
+        "plan_semantic_hash": identity.plan_semantic_hash(plan),
+        "experiment_digest": identity.experiment_digest(plan),
+        "placement_digest": identity.placement_digest(plan),
+    }

@@ -282,6 +282,11 @@ REASONS: list[tuple[str, str, Spoil]] = [
     # The plan
     ("not_formal", "plan: jobs[0].formal", drop("formal")),
     ("no_hard_timeout", "plan: jobs[0].budget.max_seconds", drop("budget")),
+    (
+        "own_cache",
+        "plan: jobs[0].environment.TRITON_CACHE_DIR",
+        change_job(environment={"TRITON_CACHE_DIR": "/shared"}),
+    ),
     ("no_outputs", "plan: jobs[1].outputs", no_output),
     ("output_place", "plan: jobs[1].outputs[0].path", stray_output),
     ("output_place", "plan: jobs[1].outputs[0].path", other_seed_output),

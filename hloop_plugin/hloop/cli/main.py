@@ -10,6 +10,7 @@ import traceback
 import typer
 
 from hloop import __version__
+from hloop.cli.attest import command as attest
 from hloop.cli.compare import command as compare
 from hloop.cli.export import command as export
 from hloop.cli.gate import command as gate
@@ -17,6 +18,7 @@ from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
 from hloop.cli.run import command as run
+from hloop.cli.tally import command as tally
 from hloop.cli.verify import command as verify
 from hloop.errors import HloopError, Problem
 
@@ -60,7 +62,9 @@ app.command("run")(run)
 app.command("compare")(compare)
 app.command("verify")(verify)
 app.command("export")(export)
+app.command("attest")(attest)
 app.command("gate")(gate)
+app.command("tally")(tally)
 
 
 def main() -> None:

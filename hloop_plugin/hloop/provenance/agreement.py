@@ -13,21 +13,17 @@ from typing import Any
 
 from hloop.devices.environment import MASK, PLAN_DEVICE, RUN_DEVICE
 from hloop.devices.resolve import UNRESOLVED
-from hloop.files import Portable
+from hloop.files import Portable, RunPaths
 from hloop.plan import identity
 from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import ResourceClass
 from hloop.plan.render import RenderedArtifact, RenderedJob, RenderedPlan
 from hloop.provenance.chain import GATE_PATH, MANIFEST_PATH, Chain, JobChain
-from hloop.provenance.records import DIRECTORY, FILE, Status
+from hloop.provenance.formal import CACHE_FOLDERS
+from hloop.provenance.records import DIRECTORY, FILE, FORMAL, Status
 
-# What hloop adds to a job's environment; the cache folders are those of formal jobs.
-_OWN_VARIABLES = frozenset(
-    {
-        *(MASK, RUN_DEVICE, PLAN_DEVICE, "HLOOP_JOB_ID", "HLOOP_TRANSITIONS"),
-        *("XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "WARP_CACHE_PATH"),
-    }
-)
+# What hloop adds to a job's environment, beside the caches of a formal job.
+_OWN_VARIABLES = frozenset({MASK, RUN_DEVICE, PLAN_DEVICE, "HLOOP_JOB_ID", "HLOOP_TRANSITIONS"})
 _SLOTS = {ResourceClass.GPU: "device", ResourceClass.CPU: "cpu", ResourceClass.IO: "io"}
 
 
@@ -47,6 +43,7 @@ def check_agreement(chain: Chain, rendered: RenderedPlan) -> None:
         entry = rendered.jobs[job_id]
         if job.scheduled is not None:
             fields = _scheduled(entry, portable, chain.manifest)
+            fields["config_digests"] = _configs(entry, job.scheduled, chain.manifest)
             _compare(chain, job_id, "", job.scheduled, fields)
             _check_environment(chain, entry, portable, job.scheduled)
             _check_device(chain, entry, job.scheduled, chain.manifest)
@@ -81,13 +78,26 @@ def _scheduled(
         "command": [portable.text(item) for item in entry.argv],
         "cwd": portable.path(entry.cwd),
         "command_semantic_hash": command_semantic_hash(entry.argv, portable.run_dir),
-        "config_digests": manifest["config_digests"],
         "resource": job.resource.value,
         "hard_timeout_ms": _milliseconds(job.seconds("max_seconds")),
         "stall_limit_ms": _milliseconds(job.seconds("stall_seconds")),
         "conda_export_digest": manifest["environment"]["conda_export_digest"],
         "output_dir": portable.path(os.path.commonpath(folders)) if folders else None,
     }
+
+
+def _configs(
+    entry: RenderedJob, scheduled: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """A formal job has one configuration, its input; the others have those of the run."""
+    formal = entry.job.formal
+    if manifest["run_kind"] != FORMAL or formal is None:
+        return list(manifest["config_digests"])
+    return [
+        {key: item[key] for key in ("path", "type", "sha256", "size")}
+        for item in scheduled["input_digests"]
+        if item["role"] == formal.config
+    ]
 
 
 def _milliseconds(seconds: float | None) -> int | None:
@@ -100,6 +110,9 @@ def _check_environment(
     found = scheduled["environment"]
     expected = {name: portable.text(value) for name, value in entry.environment.items()}
     expected["HLOOP_JOB_ID"] = entry.job.job_id
+    if chain.is_formal:
+        cache = RunPaths(portable.run_dir).job(entry.job.job_id).cache
+        expected |= {name: portable.path(cache / folder) for name, folder in CACHE_FOLDERS.items()}
     if scheduled["device"] is not None:
         index = str(scheduled["device"]["logical"])
         expected |= {RUN_DEVICE: index, PLAN_DEVICE: index}
@@ -167,12 +180,18 @@ def _check_artifacts(
 
 def _check_gate(chain: Chain, job_id: str, scheduled: Mapping[str, Any]) -> None:
     gate = chain.read.get(GATE_PATH) if chain.is_formal else None
-    expected = None
+    expected: dict[str, Any] = dict.fromkeys(("fidelity_gate", "protocol", "fidelity_class"))
     if gate is not None:
-        expected = {"path": GATE_PATH, "digest": f"sha256:{gate.content.sha256}"}
-    if scheduled["fidelity_gate"] != expected:
-        said = f"its gate is {scheduled['fidelity_gate']}"
-        chain.add("gate_mismatch", job_id, said, str(expected))
+        digest = f"sha256:{gate.content.sha256}"
+        document = gate.document or {}
+        expected = {
+            "fidelity_gate": {"path": GATE_PATH, "digest": digest},
+            "protocol": document.get("protocol"),
+            "fidelity_class": document.get("fidelity_class"),
+        }
+    for key, value in expected.items():
+        if scheduled[key] != value:
+            chain.add("gate_mismatch", job_id, f"its {key} is {scheduled[key]!r}", repr(value))
 
 
 def _check_record(chain: Chain, job: JobChain, portable: Portable, entry: RenderedJob) -> None:

@@ -19,6 +19,7 @@ from hloop import canonical
 from hloop.errors import Problem
 from hloop.files import Portable
 from hloop.plan import claims, identity
+from hloop.plan.document import child
 from hloop.plan.lint import name_jobs
 from hloop.plan.model import Job, Plan
 from hloop.plan.render import RenderedJob, RenderedPlan, render_plan
@@ -26,6 +27,16 @@ from hloop.provenance.fidelity import Fidelity, Method
 from hloop.provenance.records import FORMAL_MANIFEST, Reference
 
 PHASES = ("train", "eval")
+
+CACHE_FOLDERS = {
+    "XDG_CACHE_HOME": "xdg",
+    "TORCH_EXTENSIONS_DIR": "torch_extensions",
+    "TRITON_CACHE_DIR": "triton",
+    "WARP_CACHE_PATH": "warp",
+    # With it Python takes no compiled file from beside the source, where no patch shows it.
+    "PYTHONPYCACHEPREFIX": "pycache",
+}
+"""The variables that lead a formal job to caches of its own: name to folder in its cache."""
 
 # Paths of a plan, the same on every machine.
 _PORTABLE = Portable(Path("/run_dir"), Path("/repo_root"))
@@ -145,6 +156,9 @@ def _job_problems(entry: RenderedJob, fidelity: Fidelity, where: str) -> Iterato
             "it may run for ever",
             "a hard timeout in seconds, fixed beforehand",
         )
+    for name in sorted(job.environment.keys() & CACHE_FOLDERS.keys()):
+        at, found = child(f"{where}.environment", name), "hloop sets it for each formal job"
+        yield Problem("own_cache", at, found, action="Leave it out")
     if job.formal is None:
         expected = "its method, case and config"
         yield Problem("not_formal", f"{where}.formal", "it says not what it counts as", expected)

@@ -71,7 +71,7 @@ def approve(
         GateRefused: the gate cannot be passed; holds every reason.
         HloopError: something cannot be read, or the source is no Git work tree.
     """
-    data, patch_data = read_plain(fidelity), read_plain(patch)
+    data, patch_data = read_plain(fidelity, follow=True), read_plain(patch, follow=True)
     claimed, problems = read_fidelity(data, fidelity)
     problems = _in(fidelity.name, problems)
     if claimed is None:

@@ -6,6 +6,7 @@ is not looked at here, but for the names that the gate gives of the others.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -85,18 +86,21 @@ def _files_beside(gate: Mapping[str, Any]) -> list[str]:
     return [reference["path"].removeprefix(PREFIX) for reference in gate["upstream"]]
 
 
-def read_plain(path: Path) -> bytes:
-    """Read a plain file, or a link to one.
+def read_plain(path: Path, *, follow: bool = False) -> bytes:
+    """Read a plain file. ``follow`` allows a symbolic link to it.
 
     Raises:
         HloopError: it cannot be read, or is something else.
     """
+    # A FIFO must not be waited for.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
-        # A FIFO must not be waited for.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(path, flags), "rb") as file:
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return file.read()
         found = "it is not a plain file"
     except OSError as error:
         found = f"it cannot be read: {error.strerror}"
+        if error.errno == errno.ELOOP:
+            found = "it is a symbolic link"
     raise HloopError(Problem("unreadable", "", found, "a plain file"), file=path)

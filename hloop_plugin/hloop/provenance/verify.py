@@ -17,6 +17,7 @@ from hloop.errors import HloopError, PlanError, Problem, RunDirectoryError
 from hloop.files import FORMAL_NAME, RunPaths
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.provenance.agreement import check_agreement
+from hloop.provenance.attestation import check_attestation
 from hloop.provenance.chain import GATE_PATH, PLAN_PATH, REPORT_PATH, Chain, walk
 from hloop.provenance.claims import check_claims, holds_completed
 from hloop.provenance.contents import check_contents
@@ -41,6 +42,7 @@ class Verdict:
             that are known.
         findings: what costs something.
         notes: what costs nothing.
+        completed: ids of the jobs whose records show that they completed.
         counts: ``jobs``, ``completed``, and ``records`` that were read.
     """
 
@@ -51,6 +53,7 @@ class Verdict:
     eligible: bool | None
     findings: tuple[Finding, ...]
     notes: tuple[Finding, ...]
+    completed: frozenset[str]
     counts: dict[str, int]
 
     @property
@@ -85,6 +88,7 @@ def verify(
     *,
     repo_root: Path | None = None,
     expect_head: str | None = None,
+    attestation: tuple[Path, Path] | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Derive the verdict of a run again.
@@ -92,10 +96,12 @@ def verify(
     Args:
         repo_root: where ``${REPO_ROOT}`` lies now; None: where it lay when the run began.
         expect_head: ``sha256:<hex>``, as it was kept elsewhere.
+        attestation: an attestation of the run, and the public key to hold it against.
         progress: is told how much of the inputs and outputs is read.
 
     Raises:
         RunDirectoryError: it is no run directory.
+        AttestationError: the attestation or the key cannot be looked at.
     """
     paths = RunPaths(run_dir)
     if not any(os.path.lexists(path) for path in (paths.report, paths.plan, paths.manifest)):
@@ -113,6 +119,9 @@ def verify(
     chain = walk(files, root)
     if expect_head is not None and chain.head is not None and chain.head != expect_head:
         chain.add("head_mismatch", REPORT_PATH, f"the head is {chain.head}", expect_head)
+    if attestation is not None:
+        for finding in check_attestation(*attestation, chain.head, chain.report):
+            chain.add(finding.code, finding.where, finding.found, finding.expected)
     rendered = _render(chain)
     if rendered is not None:
         check_agreement(chain, rendered)
@@ -182,6 +191,7 @@ def _verdict(chain: Chain) -> Verdict:
             parts[ELIGIBLE] = False
         elif None in (parts[COMPLETE], parts[UNALTERED]) or not chain.is_formal:
             parts[ELIGIBLE] = None
+    completed = frozenset(name for name, job in chain.jobs.items() if holds_completed(job))
     return Verdict(
         head=chain.head,
         run_kind=None if chain.manifest is None else chain.manifest["run_kind"],
@@ -190,9 +200,10 @@ def _verdict(chain: Chain) -> Verdict:
         eligible=parts[ELIGIBLE],
         findings=findings,
         notes=notes,
+        completed=completed,
         counts={
             "jobs": len(chain.jobs),
-            "completed": sum(holds_completed(job) for job in chain.jobs.values()),
+            "completed": len(completed),
             "records": sum(record is not None for record in chain.read.values()),
         },
     )

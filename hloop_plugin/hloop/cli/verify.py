@@ -41,6 +41,14 @@ def command(
             help="Where the repository root lies now. [default: where the run had it]",
         ),
     ] = None,
+    attestation: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What hloop attest wrote; needs --public-key."),
+    ] = None,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(metavar="PEM", help="The key of whoever signed the attestation."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Derive a run's verdict again from its files: complete, unaltered, eligible?
@@ -59,8 +67,20 @@ def command(
                 "Give the head as the run printed it",
             )
         )
+    signed = None
+    if attestation is not None and public_key is not None:
+        signed = attestation, public_key
+    elif attestation is not None or public_key is not None:
+        found = "--attestation and --public-key go together, and only one is given"
+        raise HloopError(Problem("usage", "", found))
     with _bar() as progress:
-        verdict = verify(run_dir, repo_root=repo_root, expect_head=expect_head, progress=progress)
+        verdict = verify(
+            run_dir,
+            repo_root=repo_root,
+            expect_head=expect_head,
+            attestation=signed,
+            progress=progress,
+        )
     if as_json:
         print_json(verdict.to_dict())
     else:

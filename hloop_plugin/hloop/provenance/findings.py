@@ -75,6 +75,7 @@ def shown(text: str) -> str:
 
 
 _ASK = "Ask for the run directory as it was when the head was taken; this one proves nothing"
+_ASK_SIGNED = "Ask for the run directory as it was when it was signed"
 _REPORT_OF_A_BUG = "Nothing that hloop writes looks like this: take the run for altered"
 _RERUN = "Run the plan again in a new run directory"
 
@@ -194,6 +195,24 @@ CATALOGUE: Mapping[str, Rule] = {
         "a formal job lacks its method, case, seed, configuration or hard timeout",
         "Complete the plan and run again",
         _INELIGIBLE,
+    ),
+    # Attestations
+    "attestation_signature": Rule(
+        "no signature of the attestation is one of the given key",
+        "Ask who signed it, and for their public key by another way",
+        _ALTERED,
+    ),
+    "attestation_head": Rule("the head is not the one that was signed", _ASK_SIGNED, _ALTERED),
+    "attestation_subject": Rule(
+        "the digest of an output in the report is not the one that was signed",
+        _ASK_SIGNED,
+        _ALTERED,
+    ),
+    "attestation_format": Rule(
+        "the attestation is none of hloop's, or not a whole one",
+        "Ask for the file that hloop attest wrote",
+        _NOTHING,
+        _ALTERED,
     ),
     # Notes
     "code_differs": Rule(

@@ -216,10 +216,10 @@ def test_no_program_of_the_repositorys_configuration_is_run(
         ("diff.mnemonicPrefix", "true"),
         ("color.ui", "always"),
         ("diff.context", "9"),
-        ("diff.algorithm", "patience"),
+        ("diff.algorithm", "histogram"),
         ("diff.renames", "false"),
         ("diff.submodule", "log"),
-        ("diff.orderFile", "order"),
+        ("diff.orderFile", "folder/order"),
         ("diff.interHunkContext", "9"),
         ("diff.relative", "true"),
         ("core.quotePath", "false"),
@@ -228,16 +228,27 @@ def test_no_program_of_the_repositorys_configuration_is_run(
 def test_the_digest_does_not_depend_on_the_users_configuration(
     committed: Path, git: Git, key: str, value: str
 ) -> None:
-    (committed / "order").write_text("b.bin\n")
-    (committed / "ü").write_text("".join(f"{n}\n" for n in range(40)))
+    folder = committed / "folder"
+    folder.mkdir()
+    (committed / "module").mkdir()
+    (folder / "order").write_text("ü\n*.py\n")
+    numbers = [n * n % 17 for n in range(60)]
+    (committed / "ü").write_text("".join(f"{n}\n" for n in numbers))
     git("add", ".")
+    git("update-index", "--add", "--cacheinfo", f"160000,{'a' * 40},module")
     git("commit", "-q", "-m", "second")
-    (committed / "ü").write_text("".join(f"{n if n % 15 else 'x'}\n" for n in range(40)))
+    (committed / "ü").write_text("".join(f"{n + n // 16}\n" for n in numbers[::-1] + numbers))
+    (committed / "a.py").write_text("two\n")
     (committed / "b.bin").rename(committed / "c.bin")
-    git("add", ".")
-    before = facts(committed)["diff_sha256"]
+    git("add", "a.py", "b.bin", "c.bin")
+    git("update-index", "--cacheinfo", f"160000,{'b' * 40},module")
+    before = facts(folder)["diff_sha256"]
+    plain = git("diff", "--binary", "HEAD")
+    assert before == hashlib.sha256(plain).hexdigest()
     git("config", key, value)
-    assert facts(committed)["diff_sha256"] == before
+    here = git("-C", "folder", "diff", "--binary", "HEAD")
+    assert here != plain, "the configuration changes nothing here"
+    assert facts(folder)["diff_sha256"] == before
 
 
 def test_the_index_is_left_as_it_is(committed: Path) -> None:

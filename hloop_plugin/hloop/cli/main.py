@@ -18,6 +18,7 @@ from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
 from hloop.cli.run import command as run
+from hloop.cli.tally import command as tally
 from hloop.cli.verify import command as verify
 from hloop.errors import HloopError, Problem
 
@@ -63,6 +64,7 @@ app.command("verify")(verify)
 app.command("export")(export)
 app.command("attest")(attest)
 app.command("gate")(gate)
+app.command("tally")(tally)
 
 
 def main() -> None:

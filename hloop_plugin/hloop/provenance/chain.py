@@ -230,11 +230,12 @@ class _Walk:
         if reference is not None:
             places = {ATTEMPT_STATUS: status_path}
             status = self._follow(REPORT_PATH, REPORT, reference, places)
-        elif self._chain.report is None:
-            status = self._unreferenced(ATTEMPT_STATUS, status_path)
         else:
-            status = None
-            if self._unreferenced(SCHEDULED_JOB, scheduled_path):
+            # Without a report a status counts as it is; a report that knows of none denies it.
+            read = self._chain.report is None
+            status = self._unreferenced(ATTEMPT_STATUS, status_path) if read else None
+            if status is None:
+                self._unreferenced(SCHEDULED_JOB, scheduled_path)
                 self._unreferenced(RUN_RECORD, record_path)
         below: dict[str, Record] = {}
         if status is not None:

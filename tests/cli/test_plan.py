@@ -161,12 +161,13 @@ def test_without_durations_there_is_no_lower_bound(hloop):
 
 def test_a_launch_is_shown_as_a_shell_would_take_it(hloop, tmp_path):
     lines = section(hloop("plan", "plan.json").out, "what would be launched, and where")
-    assert lines[:6] == [
+    assert lines[:7] == [
         f"  roll_a on device 0, in {tmp_path}",
         "    SEED='1 2'",
         "    HLOOP_DEVICE_ID=0",
         "    MIMICX_DEVICE_ID=0",
         "    HLOOP_JOB_ID=roll_a",
+        f"    HLOOP_TRANSITIONS={tmp_path}/run/jobs/roll_a/transitions",
         f"    roll --out '{tmp_path}/run/a b.json'",
     ]
 
@@ -186,7 +187,7 @@ def test_an_input_that_is_not_there_is_a_warning(hloop, tmp_path):
     assert outcome.code == 0
     assert section(outcome.out, "before a run can begin") == [
         f"  jobs[0].inputs[0].path: job 'look_a': {tmp_path}/gone.bin does not exist; expected a "
-        "plain file, or a link to one. Put the file there, or correct the path"
+        "plain file, or a link to one. Put it there, or correct the path"
     ]
 
 
@@ -212,7 +213,10 @@ def test_json_holds_a_launch_as_a_program_would_take_it(hloop, tmp_path):
         "device": None,
         "argv": ["look"],
         "cwd": str(tmp_path.parent / "sub"),
-        "environment": {"HLOOP_JOB_ID": "look_b"},
+        "environment": {
+            "HLOOP_JOB_ID": "look_b",
+            "HLOOP_TRANSITIONS": str(tmp_path / "run/jobs/look_b/transitions"),
+        },
         "unset": [],
     }
 

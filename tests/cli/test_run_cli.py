@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -51,10 +52,12 @@ def hloop_run(
     )
 
 
-def test_a_completed_run_exits_0_with_its_report_as_the_one_json_document():
+def test_a_completed_run_exits_0_with_its_report_and_head_as_the_one_json_document():
     process = hloop_run("true", "--json")
     assert process.returncode == 0
-    assert json.loads(process.stdout) == json.loads(Path("out/hloop_run.json").read_text())
+    data = Path("out/hloop_run.json").read_bytes()
+    head = "sha256:" + hashlib.sha256(data).hexdigest()
+    assert json.loads(process.stdout) == {**json.loads(data), "head": head}
 
 
 def test_a_failed_run_exits_1_with_its_report_all_the_same():

@@ -139,8 +139,10 @@ def test_a_job_that_writes_or_computes_is_not_stalled(workspace, make_job):
 def test_what_a_finished_job_left_running_is_stopped_and_said(workspace, make_job):
     workspace.plan(make_job("leaves", "(setsid sleep 60 &) ; (sleep 60 &) ; true"))
     assert workspace.hloop_run("--grace-seconds", "1").returncode == 0
-    status = json.loads((workspace.root / "run/jobs/leaves/attempt_status.json").read_text())
-    assert (status["status"], status["stopped_leftovers"]) == ("completed", True)
+    jobs = workspace.root / "run/jobs/leaves"
+    status = json.loads((jobs / "attempt_status.json").read_text())
+    record = json.loads((jobs / "run_record.json").read_text())
+    assert (status["status"], record["stopped_leftovers"]) == ("completed", True)
 
 
 # Signals. Each job tree holds one process that ignores TERM and one that left its session.

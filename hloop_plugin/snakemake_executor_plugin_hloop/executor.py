@@ -20,7 +20,11 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.settings import ExecMode
 
-from snakemake_executor_plugin_hloop.refusals import refuse_debugging, refuse_limits
+from snakemake_executor_plugin_hloop.refusals import (
+    refuse_debugging,
+    refuse_formal,
+    refuse_limits,
+)
 from snakemake_executor_plugin_hloop.rulejobs import RuleJobs
 
 if TYPE_CHECKING:
@@ -166,6 +170,7 @@ class Executor(RealExecutor):
         return client
 
     def _opening(self) -> dict[str, Any]:
+        from hloop.run.approval import check_formal
         from hloop.run.opening import Opening
         from hloop.run.planrun import claim
         from hloop.run.settings import RunSettings
@@ -175,6 +180,8 @@ class Executor(RealExecutor):
         if self.executor_settings is not None:
             given = asdict(self.executor_settings)
             settings = settings.override(given, source="the executor's settings (--hloop-…)")
+        if settings.formal and run is None:
+            refuse_formal()
         wanted = [
             name
             for job in self.dag.needrun_jobs()
@@ -189,7 +196,7 @@ class Executor(RealExecutor):
         part = None
         if run is not None and wanted:
             part = run.opening(settings, executor="hloop", snakemake=_snakemake_version())
-            claim(run.rendered)
+            claim(run.rendered, check_formal(run.rendered, settings, self._table))
             self._claimed = True
         return Opening(engine, self._table, settings.grace_seconds, wanted, part).to_message()
 

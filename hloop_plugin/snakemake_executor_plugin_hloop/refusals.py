@@ -29,6 +29,18 @@ def refuse_debugging(workflow: Any) -> None:
         )
 
 
+def refuse_formal() -> None:
+    """Refuse a formal run of a workflow that has no plan.
+
+    Raises:
+        HloopError: always.
+    """
+    from hloop.errors import HloopError, Problem
+
+    found, expected = "this workflow has no plan", "the packaged workflow, with a plan"
+    raise HloopError(Problem("formal_without_plan", "--hloop-formal", found, expected))
+
+
 def refuse_limits(workflow: Any) -> None:
     """Demand that Snakemake hands over every ready job of a plan.
 

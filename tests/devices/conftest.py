@@ -2,26 +2,18 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
+import nvml_double
 import pytest
-
-NVML = Path(__file__).parents[1] / "data/nvml"
 
 
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory):
     """The folder that holds the double as ``libnvidia-ml.so.1``."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.fail("these tests compile a small C library: install a C compiler (gcc or cc)")
     folder = tmp_path_factory.mktemp("nvml")
-    flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-include", "strings.h"]
-    names = ["-Wl,-soname,libnvidia-ml.so.1", "-o", folder / "libnvidia-ml.so.1"]
-    subprocess.run([compiler, *flags, *names, NVML / "fake_nvml.c"], check=True)
+    nvml_double.build(folder)
     return folder
 
 

@@ -94,6 +94,7 @@ def command(
     from hloop.files import RunPaths, sha256_bytes
     from hloop.plan.external import missing_external_inputs
     from hloop.plan.load import load_checked
+    from hloop.run.approval import check_formal
     from hloop.run.settings import RunSettings
 
     rendered = load_checked(plan, repo_root_or_here(repo_root), run_dir.absolute())
@@ -114,7 +115,7 @@ def command(
         "gate": None if gate is None else str(gate.absolute()),
     }
     settings = RunSettings().override(given, source="the options")
-    settings.resolve(rendered.plan, os.environ)
+    check_formal(rendered, settings, settings.resolve(rendered.plan, os.environ))
     settings.durations_ns()
     config = {
         "plan": str(plan.absolute()),

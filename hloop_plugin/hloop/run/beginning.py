@@ -17,8 +17,9 @@ from hloop.plan import identity
 from hloop.plan.render import RenderedPlan
 from hloop.provenance.code import Scripts
 from hloop.provenance.manifest import build_manifest
-from hloop.provenance.records import EXPLORATORY, MANIFEST, PLAN, Reference
+from hloop.provenance.records import EXPLORATORY, FORMAL, MANIFEST, PLAN, Reference
 from hloop.run.evidence import RunFacts
+from hloop.run.formal import FormalRun
 from hloop.run.journal import Instant, Journal
 from hloop.run.opening import RunOpening
 from hloop.schedule.events import EngineSettings
@@ -50,10 +51,13 @@ def begin(
     plan = None
     if rendered is not None:
         plan = Reference.of_bytes(portable.path(paths.plan), PLAN, paths.plan.read_bytes())
+    formal = FormalRun.of(paths, portable)
+    run_kind = EXPLORATORY if formal is None else FORMAL
+    upstream = [plan, None if formal is None else formal.gate]
     # Before the run's clock starts: asking git and reading what is installed takes a while.
     manifest = build_manifest(
         session_id=opening.session_id,
-        run_kind=EXPLORATORY,
+        run_kind=run_kind,
         executor=opening.executor,
         mode=mode,
         settings=settings,
@@ -65,7 +69,7 @@ def begin(
         environ=os.environ,
         repo_root=repo_root,
         run_dir=run_dir,
-        upstream=[] if plan is None else [plan],
+        upstream=[reference for reference in upstream if reference is not None],
         scripts=scripts,
     )
     journal = Journal.create(
@@ -87,13 +91,13 @@ def begin(
         },
         executor=opening.executor,
         session_id=opening.session_id,
-        run_kind=EXPLORATORY,
+        run_kind=run_kind,
     )
     manifest["created"] = journal.moment(Instant.now())
     data = canonical.dumps(manifest)
     files.publish(paths.manifest, data)
     reference = Reference.of_bytes(portable.path(paths.manifest), MANIFEST, data)
-    return journal, RunFacts(manifest, reference, plan)
+    return journal, RunFacts(manifest, reference, plan, formal)
 
 
 def _plan_fields(rendered: RenderedPlan | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import queue
 from typing import TYPE_CHECKING, Any
 
 from hloop.errors import HloopError, Problem
+from hloop.run.approval import check_formal
 from hloop.run.channel import Message
 from hloop.run.client import SupervisorClient
 from hloop.run.opening import Opening
@@ -25,11 +26,11 @@ def begin(run: WorkflowRun, *, executor: str, snakemake: str) -> None:
     """Claim the run directory and start the journal. For Snakemake's ``onstart``.
 
     Raises:
-        HloopError: the run directory is used, or a device is not there.
+        HloopError: the run directory is used, or a device is not there, or the run is formal.
     """
     plan = run.rendered.plan
     table = run.settings.resolve(plan, os.environ)
-    claim(run.rendered)
+    claim(run.rendered, check_formal(run.rendered, run.settings, table, executor=executor))
     PlanRun.open(
         run.opening(run.settings, executor=executor, snakemake=snakemake),
         run.settings.engine(plan, table, keep_going=False),

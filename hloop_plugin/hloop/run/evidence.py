@@ -29,6 +29,7 @@ from hloop.provenance.records import (
 )
 from hloop.run import processes
 from hloop.run.attempt import Attempt, Outcome, ReadArtifact
+from hloop.run.formal import FormalRun
 from hloop.run.journal import Instant, Journal
 
 # A count, and blanks around it.
@@ -43,11 +44,13 @@ class RunFacts:
         manifest: the run's manifest.json.
         manifest_reference: the reference to it.
         plan_reference: the reference to the plan; None without one.
+        formal: what a formal run is; None of any other.
     """
 
     manifest: Mapping[str, Any]
     manifest_reference: Reference
     plan_reference: Reference | None
+    formal: FormalRun | None = None
 
 
 class Evidence:
@@ -98,22 +101,24 @@ class Evidence:
         upstream = [facts.manifest_reference]
         if facts.plan_reference is not None:
             upstream.append(facts.plan_reference)
+        if facts.formal is not None:
+            upstream.append(facts.formal.gate)
         record = {
             "_type": SCHEDULED_JOB,
             "job_id": attempt.record_name,
             "run_kind": facts.manifest["run_kind"],
-            "protocol": None,
-            "fidelity_class": None,
-            "method": None,
-            "case": None,
+            "protocol": None if facts.formal is None else facts.formal.protocol,
+            "fidelity_class": None if facts.formal is None else facts.formal.fidelity_class,
+            "method": None if job.job.formal is None else job.job.formal.method,
+            "case": None if job.job.formal is None else job.job.formal.case,
             "seed": job.job.seed,
             "candidate_id": job.job.candidate_id,
-            "fidelity_gate": None,
+            "fidelity_gate": None if facts.formal is None else facts.formal.gate_entry(),
             "command": [self._portable.text(item) for item in job.argv],
             "cwd": self._portable.path(job.cwd),
             "command_semantic_hash": command_semantic_hash(job.argv, self._portable.run_dir),
             "input_digests": [self._artifact(item) for item in attempt.inputs],
-            "config_digests": facts.manifest["config_digests"],
+            "config_digests": self._configs(attempt),
             "code_digests": [item.to_dict() for item in self._scripts.references([job])],
             "resource": job.job.resource.value,
             "slot": None if attempt.slot is None else attempt.slot.name,
@@ -134,6 +139,15 @@ class Evidence:
         self._upstream[attempt.record_name] = [self._publish(path, SCHEDULED_JOB, record)]
         if attempt.device is not None:
             self._devices[attempt.record_name] = [self._observer.observe(attempt.device)]
+
+    def _configs(self, attempt: Attempt) -> list[dict[str, Any]]:
+        """A formal job has one configuration, its input; the others have those of the run."""
+        assert attempt.job is not None and self._facts is not None
+        formal = attempt.job.job.formal
+        if self._facts.formal is None or formal is None:
+            return list(self._facts.manifest["config_digests"])
+        configs = (item for item in attempt.inputs if item.role == formal.config)
+        return [self._reference(item).to_dict() for item in configs]
 
     def _output_dir(self, job: RenderedJob) -> str | None:
         if not job.outputs:
@@ -271,8 +285,10 @@ class Evidence:
         }
 
     def _artifact(self, item: ReadArtifact) -> dict[str, Any]:
-        reference = Reference.of_digest(self._portable.path(item.path), item.type, item.digest)
-        return {"role": item.role, **reference.to_dict()}
+        return {"role": item.role, **self._reference(item).to_dict()}
+
+    def _reference(self, item: ReadArtifact) -> Reference:
+        return Reference.of_digest(self._portable.path(item.path), item.type, item.digest)
 
     def _publish(self, path: Path, type: str, record: Mapping[str, Any]) -> Reference:
         data = canonical.dumps(record)

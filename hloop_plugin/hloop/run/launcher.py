@@ -10,6 +10,7 @@ from hloop.devices.resolve import DeviceTable
 from hloop.run import processes
 from hloop.run.attempt import Attempt
 from hloop.run.channel import Message
+from hloop.run.formal import make_caches
 from hloop.run.planrun import PlanRun
 from hloop.schedule.events import Slot
 
@@ -39,6 +40,7 @@ class Launcher:
             **change.set,
             "HLOOP_JOB_ID": attempt.name,
             "HLOOP_TRANSITIONS": str(paths.transitions),
+            **({} if self._run.formal is None else make_caches(paths)),
         }
         self._run.schedule(attempt, slot)
         environment = change.apply({**os.environ, **attempt.environment})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from hloop.files import Portable, RunPaths
 from hloop.plan.load import plan_from_checked_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.provenance.code import Scripts
+from hloop.provenance.gatefolder import publish_gate
 from hloop.provenance.records import (
     MANIFEST,
     PLAN,
@@ -35,6 +36,7 @@ from hloop.run.attempt import (
 )
 from hloop.run.beginning import EXTERNAL, begin
 from hloop.run.evidence import Evidence, RunFacts
+from hloop.run.formal import FormalRun
 from hloop.run.hashing import Hashed, Wanted
 from hloop.run.journal import Instant, Journal, mend_journal, read_journal
 from hloop.run.opening import PlanOpening
@@ -43,11 +45,15 @@ from hloop.schedule.events import EngineSettings, JobNode, Slot
 from hloop.schedule.nodes import plan_nodes
 
 
-def claim(rendered: RenderedPlan) -> RunPaths:
+def claim(rendered: RenderedPlan, formal: Mapping[str, bytes] | None = None) -> RunPaths:
     """Make the run directory this run's own, by publishing the plan in it.
 
+    Args:
+        formal: of a formal run, the gate with all that it builds on, as
+            :func:`hloop.run.approval.check_formal` gives it.
+
     Raises:
-        RunDirectoryError: it holds something already, or cannot be written to.
+        HloopError: it holds something already, or cannot be written to.
     """
     paths = RunPaths(rendered.run_dir)
     paths.check_new()
@@ -66,6 +72,7 @@ def claim(rendered: RenderedPlan) -> RunPaths:
             action="Choose another run directory",
         )
         raise RunDirectoryError(problem) from None
+    publish_gate(formal or {}, paths.formal.root)
     return paths
 
 
@@ -86,6 +93,7 @@ class PlanRun:
         evidence: writes the attempts' records.
         completed: ids of the jobs that completed.
         joined: another process began the run, and one of its own closes it.
+        formal: what a formal run is; None of any other.
     """
 
     rendered: RenderedPlan
@@ -96,6 +104,7 @@ class PlanRun:
     table: DeviceTable
     completed: set[str] = field(default_factory=set)
     joined: bool = False
+    formal: FormalRun | None = None
 
     @classmethod
     def open(
@@ -122,7 +131,7 @@ class PlanRun:
         alone = facts.manifest["mode"] != EXTERNAL
         evidence = Evidence(paths.jobs, portable, journal, facts, scripts, alone=alone)
         nodes = plan_nodes(rendered.plan, opening.durations_ns)
-        return cls(rendered, nodes, paths, journal, evidence, table)
+        return cls(rendered, nodes, paths, journal, evidence, table, formal=facts.formal)
 
     @classmethod
     def attach(

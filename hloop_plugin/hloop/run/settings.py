@@ -160,10 +160,7 @@ class RunSettings:
 
         Raises:
             DeviceError: the setting is malformed, or a device is not there.
-            HloopError: the run is to be formal, which it cannot be yet.
         """
-        if self.formal:
-            raise HloopError(Problem("formal", "formal", "there are no formal runs yet"))
         table = resolve_devices(self.devices, environ)
         if plan is not None:
             pinned = self.placement is Placement.PINNED

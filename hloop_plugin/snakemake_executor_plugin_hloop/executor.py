@@ -1,14 +1,15 @@
 """The executor: what Snakemake hands over goes to the supervisor, what ends comes back.
 
-With rulejobs.py and refusals.py beside it, this is all that knows Snakemake's internals;
-tests/integration/test_contract.py names each of them. It decides nothing: what starts when is
-the engine's business, in the supervisor. It is imported at every start of Snakemake, so
-hloop's modules are imported where they are needed.
+With rulejobs.py, rulerecords.py and refusals.py beside it, this is all that knows Snakemake's
+internals; tests/integration/test_contract.py names each of them. It decides nothing: what
+starts when is the engine's business, in the supervisor. It is imported at every start of
+Snakemake, so hloop's modules are imported where they are needed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -26,10 +27,12 @@ from snakemake_executor_plugin_hloop.refusals import (
     refuse_limits,
 )
 from snakemake_executor_plugin_hloop.rulejobs import RuleJobs
+from snakemake_executor_plugin_hloop.rulerecords import RuleRecords
 
 if TYPE_CHECKING:
     from hloop.devices.resolve import DeviceTable
     from hloop.run.client import SupervisorClient
+    from hloop.run.opening import RunOpening
     from hloop.run.workflow import WorkflowRun
 
 # The kernel takes 128 KiB as one argument; Snakemake writes longer commands to a script.
@@ -43,6 +46,9 @@ class Executor(RealExecutor):
     def __post_init__(self) -> None:
         self._client: SupervisorClient | None = None
         self._rules = RuleJobs(self.workflow)
+        self._records = RuleRecords(self.workflow)
+        # The run that jobs of no plan have their records in, where they get any.
+        self._rule_run: RunOpening | None = None
         self._old_handlers: dict[int, Any] = {}
         # Jobs that were handed over and have not come back, by the name they have here.
         self._jobs: dict[str, Any] = {}
@@ -108,7 +114,7 @@ class Executor(RealExecutor):
             return
         self._ended = True
         goodbye = self._client.close()
-        if goodbye is None and self._claimed:
+        if goodbye is None:
             goodbye = self._close_for_supervisor()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
@@ -173,7 +179,7 @@ class Executor(RealExecutor):
         from hloop.run.approval import check_formal
         from hloop.run.opening import Opening
         from hloop.run.planrun import claim
-        from hloop.run.settings import RunSettings
+        from hloop.run.settings import Provenance, RunSettings
 
         run = self._workflow_run
         settings = RunSettings() if run is None else run.settings
@@ -182,11 +188,8 @@ class Executor(RealExecutor):
             settings = settings.override(given, source="the executor's settings (--hloop-…)")
         if settings.formal and run is None:
             refuse_formal()
-        wanted = [
-            name
-            for job in self.dag.needrun_jobs()
-            if not job.is_group() and (name := self._plan_job(job)) is not None
-        ]
+        jobs = [job for job in self.dag.needrun_jobs() if not self._is_bodiless(job)]
+        wanted = [name for job in jobs if (name := self._plan_job(job)) is not None]
         plan = run.rendered.plan if run is not None and wanted else None
         if plan is not None:
             refuse_limits(self.workflow)
@@ -198,7 +201,12 @@ class Executor(RealExecutor):
             part = run.opening(settings, executor="hloop", snakemake=_snakemake_version())
             claim(run.rendered, check_formal(run.rendered, settings, self._table))
             self._claimed = True
-        return Opening(engine, self._table, settings.grace_seconds, wanted, part).to_message()
+        if settings.provenance is Provenance.ALL and len(wanted) < len(jobs):
+            session = settings.session_id
+            self._rule_run = self._records.opening(session, _snakemake_version(), part)
+        return Opening(
+            engine, self._table, settings.grace_seconds, wanted, part, self._rule_run
+        ).to_message()
 
     def _take_signals(self) -> None:
         """Let signals stop the run in an orderly way, but those that are ignored (nohup)."""
@@ -229,8 +237,8 @@ class Executor(RealExecutor):
         return [name for name in below if name is not None]
 
     def _name(self, job: Any) -> str:
-        """A name that is unique in this run; ids of plan jobs hold no blanks."""
-        return self._plan_job(job) or f"rule {job.name} {job.jobid} attempt {job.attempt}"
+        """A name that is unique in this run; ids of plan jobs hold no slashes."""
+        return self._plan_job(job) or f"rules/{_safe(job.name)}-{job.jobid}-{job.attempt}"
 
     @staticmethod
     def _is_bodiless(job: Any) -> bool:
@@ -273,6 +281,12 @@ class Executor(RealExecutor):
             environment |= variables
         if argv is None or len(argv[-1].encode()) >= MAX_ARGUMENT:
             argv = ["/bin/sh", "-c", self.format_job_exec(job)]
+        record = None
+        if self._rule_run is not None:
+            # The values of environment variables are nobody's business.
+            declarations = f"{self.get_envvar_declarations()} "
+            shown = [*argv[:-1], argv[-1].replace(declarations, "", 1).lstrip()]
+            record = self._records.declared(job, shown)
         return {
             "do": "rule",
             "name": name,
@@ -281,6 +295,7 @@ class Executor(RealExecutor):
             "environment": environment,
             "gpu": count,
             "retry": _will_be_retried(job),
+            "record": record,
         }
 
     # What the supervisor says; called in the thread that listens to it
@@ -335,21 +350,16 @@ class Executor(RealExecutor):
         if self._client is not None:
             self._client.stop_from_signal(number)
 
-    def _close_for_supervisor(self) -> dict[str, Any]:
+    def _close_for_supervisor(self) -> dict[str, Any] | None:
         """Write the run report in place of the supervisor, which died."""
-        from hloop.errors import HloopError
-        from hloop.run.planrun import PlanRun
+        from hloop.run.aftermath import close_run
 
-        assert self._workflow_run is not None
-        try:
-            run = PlanRun.attach(self._workflow_run.rendered)
-            run.supervisor_died(self._trouble)
-            return run.close(interrupted=False)
-        except (OSError, HloopError) as error:
-            return {"trouble": f"the run report cannot be written: {error}"}
+        run = self._workflow_run if self._claimed else None
+        plan = None if run is None else run.rendered
+        return close_run(self._trouble, plan, self._rule_run)
 
     def _print_goodbye(self, goodbye: dict[str, Any]) -> None:
-        """Say how the plan's run ended and where its report is.
+        """Say how the run ended and where its report is.
 
         Raises:
             WorkflowError: there is no report.
@@ -365,6 +375,11 @@ class Executor(RealExecutor):
                 f"{goodbye['elapsed_seconds']:.1f} s. Report: {goodbye['report']}\n"
                 f"head: {goodbye['head']}"
             )
+
+
+def _safe(name: str) -> str:
+    """Make the name of a rule or a group a part of a file's name."""
+    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:100]
 
 
 def _will_be_retried(job: Any) -> bool:

@@ -30,6 +30,7 @@ RUN_RECORD = "hloop/run_record/v1"
 ATTEMPT_STATUS = "hloop/attempt_status/v1"
 JOURNAL = "hloop/journal/v1"
 REPORT = "mimicx.hloop-run.v1"
+RULES_RUN = "hloop/rules_run/v1"
 
 LAYERS: Mapping[str, int] = {
     FILE: 0,
@@ -44,6 +45,7 @@ LAYERS: Mapping[str, int] = {
     ATTEMPT_STATUS: 7,
     JOURNAL: 8,
     REPORT: 9,
+    RULES_RUN: 9,
 }
 """How far down the chain a type stands; a record refers to lower layers only."""
 

@@ -17,7 +17,14 @@ from hloop.plan import identity
 from hloop.plan.render import RenderedPlan
 from hloop.provenance.code import Scripts
 from hloop.provenance.manifest import build_manifest
-from hloop.provenance.records import EXPLORATORY, FORMAL, MANIFEST, PLAN, Reference
+from hloop.provenance.records import (
+    EXPLORATORY,
+    FORMAL,
+    MANIFEST,
+    PLAN,
+    Reference,
+    read_back,
+)
 from hloop.run.evidence import RunFacts
 from hloop.run.formal import FormalRun
 from hloop.run.journal import Instant, Journal
@@ -48,9 +55,7 @@ def begin(
     run_dir, repo_root = Path(opening.run_dir), Path(opening.repo_root)
     paths, portable = RunPaths(run_dir), Portable(run_dir, repo_root)
     mode = settings.mode.value if opening.executor == "hloop" else EXTERNAL
-    plan = None
-    if rendered is not None:
-        plan = Reference.of_bytes(portable.path(paths.plan), PLAN, paths.plan.read_bytes())
+    plan = _plan_reference(paths, portable)
     formal = FormalRun.of(paths, portable)
     run_kind = EXPLORATORY if formal is None else FORMAL
     upstream = [plan, None if formal is None else formal.gate]
@@ -98,6 +103,20 @@ def begin(
     files.publish(paths.manifest, data)
     reference = Reference.of_bytes(portable.path(paths.manifest), MANIFEST, data)
     return journal, RunFacts(manifest, reference, plan, formal)
+
+
+def read_facts(paths: RunPaths, portable: Portable) -> RunFacts | None:
+    """Read back what all attempts of a run have in common; None where it died before that."""
+    if not paths.manifest.exists():
+        return None
+    manifest, reference = read_back(paths.manifest, portable.path(paths.manifest), MANIFEST)
+    return RunFacts(manifest, reference, _plan_reference(paths, portable))
+
+
+def _plan_reference(paths: RunPaths, portable: Portable) -> Reference | None:
+    if not paths.plan.exists():
+        return None
+    return Reference.of_bytes(portable.path(paths.plan), PLAN, paths.plan.read_bytes())
 
 
 def _plan_fields(rendered: RenderedPlan | None) -> dict[str, Any]:

@@ -25,10 +25,11 @@ from hloop.provenance.records import (
     RUN_RECORD,
     SCHEDULED_JOB,
     Reference,
+    Status,
     read_back,
 )
 from hloop.run import processes
-from hloop.run.attempt import Attempt, Outcome, ReadArtifact
+from hloop.run.attempt import Attempt, Failure, Outcome, ReadArtifact
 from hloop.run.formal import FormalRun
 from hloop.run.journal import Instant, Journal
 
@@ -197,12 +198,9 @@ class Evidence:
         }
         return self._status(name, outcome, self._upstream.get(name), status)
 
-    def bury(self, name: str, outcome: Outcome) -> Reference:
-        """Publish the status of an attempt whose supervisor died. What that left is kept.
-
-        Raises:
-            OSError: it cannot be written, or is there already.
-        """
+    def bury(self, name: str, outcome: Outcome) -> tuple[Outcome, Reference | None]:
+        """Publish the status of an attempt whose supervisor died. What that left is kept, also
+        a status: then its outcome counts. No reference where none can be written."""
         paths = self._paths(name)
         upstream = []
         for path, type in ((paths.scheduled, SCHEDULED_JOB), (paths.record, RUN_RECORD)):
@@ -216,11 +214,15 @@ class Evidence:
             "signal": None,
             "wall_ns": 0,
         }
-        return self._status(name, outcome, upstream, unknown)
-
-    def read_status(self, path: Path) -> tuple[dict[str, Any], Reference]:
-        """Read an attempt's status that was published, with the reference to it."""
-        return read_back(path, self._portable.path(path), ATTEMPT_STATUS)
+        try:
+            return outcome, self._status(name, outcome, upstream, unknown)
+        except FileExistsError:
+            name = self._portable.path(paths.status)
+            status, reference = read_back(paths.status, name, ATTEMPT_STATUS)
+            failure = status["failure"]
+            return Outcome(Status(status["status"]), failure and Failure(**failure)), reference
+        except OSError:
+            return outcome, None
 
     def close(self) -> None:
         self._observer.close()

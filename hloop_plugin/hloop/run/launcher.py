@@ -7,20 +7,23 @@ from pathlib import Path
 
 from hloop.devices.environment import plan_job_environment, rule_environment
 from hloop.devices.resolve import DeviceTable
+from hloop.errors import HloopError
 from hloop.run import processes
 from hloop.run.attempt import Attempt
 from hloop.run.channel import Message
 from hloop.run.formal import make_caches
 from hloop.run.planrun import PlanRun
+from hloop.run.rulerun import RuleRun
 from hloop.schedule.events import Slot
 
 
 class Launcher:
     """Starts the jobs of one run. They die with the process that holds this."""
 
-    def __init__(self, table: DeviceTable, run: PlanRun | None):
+    def __init__(self, table: DeviceTable, run: PlanRun | None, rules: RuleRun | None):
         self._table = table
         self._run = run
+        self._rules = rules
         self._lifeline = processes.Lifeline()
 
     def plan_job(self, attempt: Attempt, slot: Slot) -> int:
@@ -56,19 +59,31 @@ class Launcher:
             )
 
     def rule_job(self, attempt: Attempt, rule: Message, slot: Slot) -> int:
-        """Start a job of no plan; it writes where Snakemake does. Gives the pid.
+        """Start a job of no plan; it writes where Snakemake does. Where such jobs get records,
+        that it is scheduled is written down first. Gives the pid.
 
         Args:
             rule: ``argv``, ``cwd``, and ``environment``, which is what differs from this
                 process's own.
 
         Raises:
-            OSError: it cannot be started.
+            HloopError: a script that its command names cannot be read.
+            OSError: it cannot be started, or its record cannot be written.
         """
-        environment = rule_environment(self._table, slot.devices).apply(
-            {**os.environ, **rule["environment"]}
-        )
+        change = rule_environment(self._table, slot.devices)
+        if self._rules is not None:
+            # Not what the executor sends: that holds whatever the Snakefile put there.
+            attempt.environment = change.set
+            self._rules.schedule(attempt, slot)
+        environment = change.apply({**os.environ, **rule["environment"]})
         environment[processes.ATTEMPT_VARIABLE] = attempt.token
         return processes.spawn(
             rule["argv"], cwd=rule["cwd"], environment=environment, lifeline=self._lifeline
         )
+
+
+def why_not(error: OSError | ValueError | HloopError) -> str:
+    """Say why a process could not be started. A ValueError comes of a zero byte."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

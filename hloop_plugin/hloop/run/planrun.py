@@ -18,24 +18,23 @@ from hloop.plan.render import RenderedPlan, render_plan
 from hloop.provenance.code import Scripts
 from hloop.provenance.gatefolder import publish_gate
 from hloop.provenance.records import (
-    MANIFEST,
-    PLAN,
     Reference,
     Status,
-    read_back,
 )
 from hloop.run.attempt import (
     Attempt,
     Failure,
     Outcome,
     ReadArtifact,
+    check_artifacts,
     judge_files,
+    read_artifacts,
     read_logs,
     tail,
     wanted_at_end,
 )
-from hloop.run.beginning import EXTERNAL, begin
-from hloop.run.evidence import Evidence, RunFacts
+from hloop.run.beginning import EXTERNAL, begin, read_facts
+from hloop.run.evidence import Evidence
 from hloop.run.formal import FormalRun
 from hloop.run.hashing import Hashed, Wanted
 from hloop.run.journal import Instant, Journal, mend_journal, read_journal
@@ -145,16 +144,7 @@ class PlanRun:
             for node in plan_nodes(rendered.plan)
             if node.job_id == only
         ]
-        facts = None
-        # A run may have died before it was written.
-        if paths.manifest.exists():
-            manifest, reference = read_back(
-                paths.manifest, portable.path(paths.manifest), MANIFEST
-            )
-            plan_reference = Reference.of_bytes(
-                portable.path(paths.plan), PLAN, paths.plan.read_bytes()
-            )
-            facts = RunFacts(manifest, reference, plan_reference)
+        facts = read_facts(paths, portable)
         journal = Journal.attach(paths.journal)
         run = cls(
             rendered,
@@ -185,6 +175,12 @@ class PlanRun:
     @cached_property
     def _places(self) -> dict[str, int]:
         return {job.job_id: place for place, job in enumerate(self.rendered.plan.jobs)}
+
+    def check_inputs(self, attempt: Attempt, results: Sequence[Hashed]) -> Failure | None:
+        """Take what was read of an attempt's inputs; say what is wrong with them."""
+        assert attempt.job is not None
+        attempt.inputs = read_artifacts(attempt.job.inputs, results)
+        return check_artifacts("input", attempt.job.inputs, results)
 
     def schedule(self, attempt: Attempt, slot: Slot) -> None:
         """Write down that a job is about to start, in this slot.
@@ -299,15 +295,7 @@ class PlanRun:
     def _bury(self, name: str, outcome: Outcome) -> None:
         """Write down how an attempt ended whose supervisor cannot. What the supervisor still
         wrote stands."""
-        path = self.paths.job(name).status
-        try:
-            record = self.evidence.bury(name, outcome)
-        except FileExistsError:
-            status, record = self.evidence.read_status(path)
-            failure = status["failure"]
-            outcome = Outcome(Status(status["status"]), failure and Failure(**failure))
-        except OSError:
-            record = None
+        outcome, record = self.evidence.bury(name, outcome)
         self._note_end(name, outcome, record)
         if outcome.completed:
             self.completed.add(name)

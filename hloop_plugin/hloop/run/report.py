@@ -24,6 +24,7 @@ from hloop.provenance.records import DIRECTORY, JOURNAL, MANIFEST, REPORT, Refer
 from hloop.provenance.undeclared import undeclared
 from hloop.run.journal import read_journal
 from hloop.run.measures import Span, overlaps, scheduling, seconds
+from hloop.run.rulesreport import rule_entries
 from hloop.run.story import Story, read_stories
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
@@ -106,6 +107,8 @@ def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dic
             {job_id: story.ready_ns for job_id, story in stories.items()},
         ),
     }
+    if rules := rule_entries(events, portable):
+        report["rules"] = rules
     if start["mode"] == Mode.BULK_SYNC:
         report["waves"] = [event["jobs"] for event in events if event["event"] == "wave_started"]
     return report

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from hloop.devices.resolve import DeviceTable
+from hloop.errors import HloopError
 from hloop.provenance.records import Status
 from hloop.run import processes
 from hloop.run.attempt import (
@@ -26,19 +27,18 @@ from hloop.run.attempt import (
     Failure,
     Outcome,
     Phase,
-    check_artifacts,
     judge_exit,
-    read_artifacts,
     wanted_inputs,
 )
 from hloop.run.channel import LineReader, Message, Outbox
 from hloop.run.hashing import Hashed, HashService
 from hloop.run.jobtrees import JobTrees
 from hloop.run.journal import Instant
-from hloop.run.launcher import Launcher
+from hloop.run.launcher import Launcher, why_not
 from hloop.run.loop import CHUNK, Loop
 from hloop.run.opening import Opening
 from hloop.run.planrun import PlanRun
+from hloop.run.rulerun import RuleRun
 from hloop.run.watchdog import Watchdog
 from hloop.schedule.engine import Engine
 from hloop.schedule.events import (
@@ -47,7 +47,6 @@ from hloop.schedule.events import (
     Instruction,
     JobAdded,
     JobEnded,
-    JobNode,
     JobReady,
     JobRejected,
     Launch,
@@ -58,6 +57,7 @@ from hloop.schedule.events import (
     Stop,
     WaveStarted,
 )
+from hloop.schedule.nodes import rule_node
 
 
 class Supervisor:
@@ -81,6 +81,7 @@ class Supervisor:
         self._watchdog = Watchdog(self._loop.timers, self._cpu_ticks, self._stop)
         # Until the executor opens the run, there is nothing to run.
         self._run: PlanRun | None = None
+        self._rule_run: RuleRun | None = None
         self._table = DeviceTable((), "", None)
         self._engine = Engine(EngineSettings())
         self._trees = JobTrees(self._loop.timers, 0, self._own_pids, self._gone)
@@ -140,11 +141,12 @@ class Supervisor:
     def _do_open(self, **message: Any) -> None:
         opening = Opening.from_message(**message)
         self._table = opening.table
+        begun_with = (opening.settings, opening.table, opening.grace_seconds)
         if opening.run is not None:
-            self._run = PlanRun.open(
-                opening.run, opening.settings, self._table, opening.grace_seconds
-            )
-        self._launcher = Launcher(self._table, self._run)
+            self._run = PlanRun.open(opening.run, *begun_with)
+        if opening.rules is not None:
+            self._rule_run = RuleRun.open(opening.rules, *begun_with)
+        self._launcher = Launcher(self._table, self._run, self._rule_run)
         grace_ns = round(opening.grace_seconds * 1e9)
         self._trees = JobTrees(self._loop.timers, grace_ns, self._own_pids, self._gone)
         nodes = () if self._run is None else self._run.nodes
@@ -163,33 +165,38 @@ class Supervisor:
             self._hashes.submit(wanted_inputs(job), partial(self._inputs_read, attempt))
 
     def _inputs_read(self, attempt: Attempt, results: list[Hashed]) -> None:
-        assert attempt.job is not None
-        if attempt.phase is Phase.ENDED:
+        records = self._records(attempt)
+        if attempt.phase is Phase.ENDED or records is None:
             return
-        attempt.inputs = read_artifacts(attempt.job.inputs, results)
-        if failure := check_artifacts("input", attempt.job.inputs, results):
+        rule = self._rules.get(attempt.name)
+        if rule is not None:
+            self._tell(JobAdded(rule_node(attempt.name, rule["gpu"])))
+        if failure := records.check_inputs(attempt, results):
             self._finish(attempt, Outcome(Status.FAILED, failure))
             return
         attempt.phase = Phase.WAITING
-        self._note("job_ready", job=attempt.name)
-        self._tell(JobReady(attempt.name))
+        if rule is None:
+            self._note("job_ready", job=attempt.name)
+            self._tell(JobReady(attempt.name))
 
     def _do_rule(self, **message: Any) -> None:
-        """A job of no plan: ``name``, ``argv``, ``cwd``, ``environment``, ``gpu``, ``retry``."""
+        """A job of no plan: ``name``, ``argv``, ``cwd``, ``environment``, ``gpu``, ``retry``,
+        and ``record`` where such jobs get records."""
         name = message["name"]
         self._rules[name] = message
-        attempt = Attempt(name, None, uuid.uuid4().hex, Phase.WAITING)
-        self._attempts[name] = attempt
+        attempt = self._attempts[name] = Attempt(name, None, uuid.uuid4().hex, Phase.WAITING)
         self._unfinished += 1
-        count = message["gpu"]
-        kind = SlotKind.GPU if count else SlotKind.RULE
-        self._tell(JobAdded(JobNode(name, kind, device_count=count)))
+        if self._rule_run is None:
+            self._tell(JobAdded(rule_node(name, message["gpu"])))
+            return
+        attempt.phase, attempt.job = Phase.CHECKING, self._rule_run.declare(message)
+        self._hashes.submit(wanted_inputs(attempt.job), partial(self._inputs_read, attempt))
 
     def _do_rejected(self, job: str) -> None:
         """Snakemake did not take the outputs of a job that completed."""
         rule = self._rules.get(job)
-        if rule is None and self._run is not None:
-            self._run.rejected(job)
+        if (records := self._records(self._attempts[job])) is not None:
+            records.rejected(job)
         if not (rule and rule["retry"]):
             self._tell(JobRejected(job))
 
@@ -247,8 +254,12 @@ class Supervisor:
             self._outbox.put({"say": "skipped", "name": attempt.name, "reason": reason})
 
     def _note(self, event: str, **fields: Any) -> None:
-        if self._run is not None:
-            self._run.journal.append(event, **fields)
+        if (run := self._run or self._rule_run) is not None:
+            run.journal.append(event, **fields)
+
+    def _records(self, attempt: Attempt) -> PlanRun | RuleRun | None:
+        """What keeps the records of an attempt, if it gets any."""
+        return self._rule_run if attempt.name in self._rules else self._run
 
     # Starting
 
@@ -259,16 +270,17 @@ class Supervisor:
                 attempt.pid = self._launcher.rule_job(attempt, rule, slot)
             else:
                 attempt.pid = self._launcher.plan_job(attempt, slot)
-        except (OSError, ValueError) as error:
-            failure = Failure("could_not_start", f"it could not start: {_reason(error)}")
+        except (OSError, ValueError, HloopError) as error:
+            failure = Failure("could_not_start", f"it could not start: {why_not(error)}")
             self._finish(attempt, Outcome(Status.FAILED, failure))
             return
         attempt.phase = Phase.RUNNING
         attempt.started = Instant.now()
         self._trees.add(attempt)
+        if (records := self._records(attempt)) is not None:
+            records.started(attempt)
         if rule is None:
             assert self._run is not None
-            self._run.started(attempt)
             paths = self._run.paths.job(attempt.name)
             self._watchdog.watch(attempt, [paths.stdout, paths.stderr])
         self._outbox.put(
@@ -324,37 +336,43 @@ class Supervisor:
         """Every process of an attempt is gone: judge it, or see first what it made."""
         attempt.gone = Instant.now()
         attempt.outcome = judge_exit(attempt)
-        if attempt.job is None or self._run is None:
+        records = self._records(attempt)
+        if records is None:
             self._finish(attempt, attempt.outcome or Outcome(Status.COMPLETED))
             return
-        self._run.gone(attempt)
+        records.gone(attempt)
         # The slot's next job starts before this one's files are read and written down.
         if attempt.outcome is None:
             self._tell(SlotFreed(attempt.name))
         else:
-            self._tell(JobEnded(attempt.name, completed=False))
+            self._tell(JobEnded(attempt.name, self._is_retried(attempt)))
         self._work_off()
         attempt.phase = Phase.HASHING
-        self._hashes.submit(self._run.wanted_at_end(attempt), partial(self._files_read, attempt))
+        self._hashes.submit(records.wanted_at_end(attempt), partial(self._files_read, attempt))
 
     def _files_read(self, attempt: Attempt, results: list[Hashed]) -> None:
-        if attempt.phase is not Phase.ENDED and self._run is not None:
-            self._finish(attempt, self._run.judge_files(attempt, results))
+        records = self._records(attempt)
+        if attempt.phase is not Phase.ENDED and records is not None:
+            self._finish(attempt, records.judge_files(attempt, results))
+
+    def _is_retried(self, attempt: Attempt) -> bool:
+        """Whether Snakemake starts a job again that failed: then it has not failed yet."""
+        rule = self._rules.get(attempt.name)
+        return rule is not None and rule["retry"] and attempt.phase is not Phase.CHECKING
 
     def _finish(self, attempt: Attempt, outcome: Outcome) -> None:
         """Write the verdict down, and tell the engine and the executor."""
+        is_retried = self._is_retried(attempt)
         attempt.phase = Phase.ENDED
         self._unfinished -= 1
         text = ""
-        if self._run is not None and attempt.job is not None:
-            outcome, text = self._run.ended(attempt, outcome)
+        records = self._records(attempt)
+        if records is not None:
+            outcome, text = records.ended(attempt, outcome)
         elif outcome.failure is not None:
             text = outcome.failure.message
-        rule = self._rules.get(attempt.name)
-        # A job that Snakemake starts again has not failed yet.
-        completed = outcome.completed or bool(rule and rule["retry"])
-        if rule is not None or attempt.outcome is None:
-            self._tell(JobEnded(attempt.name, completed))
+        if records is None or attempt.outcome is None:
+            self._tell(JobEnded(attempt.name, outcome.completed or is_retried))
         self._outbox.put(
             {
                 "say": "ended",
@@ -369,22 +387,16 @@ class Supervisor:
         self._hashes.close()
         processes.send(processes.with_descendants(processes.children(os.getpid())), signal.SIGKILL)
         goodbye: Message = {"say": "closed", "status": None}
-        if self._run is not None and not self._run.joined:
+        run = self._run or self._rule_run
+        if run is not None and not run.joined:
             if self._stopping is None:
                 self._tell(Stop("Snakemake ended before this job was handed over"))
                 self._work_off()
-            goodbye |= self._run.close(interrupted=self._stopping is not None)
+            goodbye |= run.close(interrupted=self._stopping is not None)
         self._socket.setblocking(True)
         self._outbox.put(goodbye)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-
-
-def _reason(error: OSError | ValueError) -> str:
-    """Say why a process could not be started. A ValueError comes of a zero byte."""
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 def main() -> None:

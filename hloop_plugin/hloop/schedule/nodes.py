@@ -30,3 +30,9 @@ def _node(job: Job, measured_ns: int | None) -> JobNode:
         device_count=1 if is_gpu else 0,
         expected_ns=measured_ns,
     )
+
+
+def rule_node(name: str, device_count: int) -> JobNode:
+    """Give a job that no plan holds, with the number of devices that it asks for."""
+    kind = SlotKind.GPU if device_count else SlotKind.RULE
+    return JobNode(name, kind, device_count=device_count)

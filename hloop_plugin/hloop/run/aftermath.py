@@ -1,0 +1,39 @@
+"""What is written down when a supervisor died: its run is closed in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hloop.errors import HloopError
+from hloop.plan.render import RenderedPlan
+from hloop.run.opening import RunOpening
+from hloop.run.planrun import PlanRun
+from hloop.run.rulerun import RuleRun
+
+
+def close_run(
+    trouble: str, rendered: RenderedPlan | None, rules: RunOpening | None
+) -> dict[str, Any] | None:
+    """Write the report of a run whose supervisor died. Gives what the executor prints.
+
+    Args:
+        trouble: why it died.
+        rendered: the plan that was run; None without one.
+        rules: the run whose records the jobs of no plan got; None where they got none.
+
+    Returns:
+        None where the run had neither.
+    """
+    rule_run = run = None
+    try:
+        if rules is not None:
+            rule_run = RuleRun.attach(Path(rules.run_dir), Path(rules.repo_root))
+            rule_run.supervisor_died(trouble)
+        if rendered is not None:
+            run = PlanRun.attach(rendered)
+            run.supervisor_died(trouble)
+    except (OSError, HloopError) as error:
+        return {"trouble": f"the run report cannot be written: {error}"}
+    last = run or rule_run
+    return None if last is None else last.close(interrupted=False)

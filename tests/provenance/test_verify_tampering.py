@@ -540,6 +540,11 @@ STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
         ),
         "self_report_mismatch",
     ),
+    "no selection in the report": (report(selection=None), "self_report_mismatch"),
+    "a selection that no plan asks for": (
+        lambda copy: copy.edit("plan.json", lambda plan: plan.update(selection_artifact=None)),
+        "self_report_mismatch",
+    ),
     "no device in the report": (claim(device=None), "self_report_mismatch"),
     "another offset in the report": (claim(start_offset_ns=1), "self_report_mismatch"),
     "another duration in the report": (claim(elapsed_seconds=0.5), "self_report_mismatch"),

@@ -191,7 +191,7 @@ class _Walk:
             problems = lint(plan, manifest["repo_root"], manifest["run_dir"])
             if fatal := [problem for problem in problems if problem.code in _FATAL]:
                 raise PlanError(fatal)
-        except (PlanError, RecursionError) as error:
+        except (PlanError, ValueError, RecursionError) as error:
             self._add("schema", PLAN_PATH, str(error)[:1000], "a plan")
             return
         chain.plan = plan

@@ -73,8 +73,9 @@ def _check_status(chain: Chain, job: JobChain) -> None:
         said = f"returncode {record['returncode']}, signal {record['signal']}"
         chain.add("self_report_mismatch", job.job_id, said, "one of the two")
     limit = None if job.scheduled is None else job.scheduled["hard_timeout_ms"]
+    # The limit was rounded up to a millisecond.
     if status["status"] == Status.TIMED_OUT and (
-        limit is None or status["wall_ns"] < limit * 1_000_000
+        limit is None or status["wall_ns"] <= (limit - 1) * 1_000_000
     ):
         said = f"it timed out after {status['wall_ns']} ns"
         chain.add("self_report_mismatch", job.job_id, said, f"a hard timeout of {limit} ms")
@@ -237,17 +238,19 @@ def _check_selection(
         path = Portable(rendered.run_dir, rendered.repo_root).path(path)
     _compare(chain, REPORT_PATH, report, {"selection_artifact": path})
     selection = report["selection"]
-    if selection is None:
-        return
     made = {
         output["path"]: output["sha256"]
         for job in chain.jobs.values()
-        if job.status is not None
+        if job.status is not None and holds_completed(job)
         for output in job.status["outputs"]
     }
     where = f"{REPORT_PATH}: selection"
     if path is None or path not in made:
-        chain.add("self_report_mismatch", where, "it has a selection that no job made")
+        if selection is not None:
+            chain.add("self_report_mismatch", where, "it has a selection that no job made")
+        return
+    if selection is None:
+        chain.add("self_report_mismatch", where, "it has none", "what a job made")
         return
     expected: dict[str, Any] = {"sha256": made[path]}
     try:

@@ -94,7 +94,8 @@ def commands(page: str) -> list[tuple[str, str]]:
     found = []
     for command in shown:
         match = re.match(
-            r"(?:\w+=\S* )*(?:\.venv/bin/)?(?:hloop (plan|prepare|run|compare|verify)|(snakemake))\s",
+            r"(?:\w+=\S* )*(?:\.venv/bin/)?"
+            r"(?:hloop (plan|prepare|run|compare|verify|export|attest|gate|tally)|(snakemake))\s",
             command,
         )
         if match:

@@ -33,7 +33,7 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-HEAVY = {"altair", "jsonschema", "pandas", "pynvml", "rich"}
+HEAVY = {"altair", "cryptography", "jsonschema", "pandas", "pynvml", "rich", "securesystemslib"}
 
 
 @cache

@@ -393,3 +393,28 @@ def test_a_run_whose_records_are_broken_can_be_exported(own_run: Path, tmp_path:
         path.write_text("[]")
     export_crate(own_run, tmp_path / "crate")
     assert "environment" not in entities(tmp_path / "crate")["#job/rollout"]
+
+
+# The command line
+
+
+def test_the_command_says_where_the_crate_is_and_what_is_not_in_it(
+    hloop: Any, run_dir: Path, tmp_path: Path
+):
+    outcome = hloop("export", run_dir, "--crate", tmp_path / "crate", "--no-inputs", "--json")
+    there = len(list(files(tmp_path / "crate")))
+    assert (outcome.code, outcome.document["files"], outcome.document["left_out"]) == (
+        0,
+        there,
+        {"${REPO_ROOT}/motion.txt": "inputs were not asked for"},
+    )
+
+
+def test_a_licence_that_is_given_stands_in_the_crate(hloop: Any, run_dir: Path, tmp_path: Path):
+    hloop("export", run_dir, "--crate", tmp_path / "crate", "--license", "CC0-1.0")
+    assert entities(tmp_path / "crate")["./"]["license"] == "CC0-1.0"
+
+
+def test_a_crate_that_cannot_be_made_exits_with_2(hloop: Any, tmp_path: Path):
+    outcome = hloop("export", tmp_path, "--crate", tmp_path / "crate")
+    assert (outcome.code, "hloop_run.json cannot be read" in outcome.err) == (2, True)

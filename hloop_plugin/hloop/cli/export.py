@@ -12,16 +12,16 @@ from hloop.cli.output import print_json
 
 
 def command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The run directory.")],
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.")],
     crate: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where the crate goes; it must be new or empty.")
     ],
-    inputs: Annotated[
+    no_inputs: Annotated[
         bool,
         typer.Option(
-            "--inputs/--no-inputs", help="Copy the inputs that lie outside the run directory."
+            "--no-inputs", help="Do not copy the inputs that lie outside the run directory."
         ),
-    ] = True,
+    ] = False,
     license: Annotated[
         str | None,
         typer.Option(
@@ -37,7 +37,7 @@ def command(
     from hloop.provenance.crate import export_crate
     from hloop.provenance.crate_terms import NO_LICENSE
 
-    exported = export_crate(run_dir, crate, inputs=inputs, license=license or NO_LICENSE)
+    exported = export_crate(run_dir, crate, inputs=not no_inputs, license=license or NO_LICENSE)
     if as_json:
         print_json(
             {

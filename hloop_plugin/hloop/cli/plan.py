@@ -26,6 +26,7 @@ from hloop.cli.output import print_json
 
 if TYPE_CHECKING:
     from hloop.devices.resolve import DeviceTable
+    from hloop.files import RunPaths
     from hloop.plan.render import RenderedJob, RenderedPlan
     from hloop.run.settings import RunSettings
     from hloop.schedule.events import Slot
@@ -100,6 +101,7 @@ def command(
 
 def _preview(rendered: RenderedPlan, settings: RunSettings, table: DeviceTable) -> dict[str, Any]:
     """Give everything that the command prints, but for the inputs that are not there."""
+    from hloop.files import RunPaths
     from hloop.plan import identity
     from hloop.schedule.bounds import lower_bound
     from hloop.schedule.nodes import plan_nodes
@@ -113,6 +115,7 @@ def _preview(rendered: RenderedPlan, settings: RunSettings, table: DeviceTable) 
     second = 10**9
     simulation = simulate(engine, nodes, {n.job_id: known.get(n.job_id, second) for n in nodes})
     bound = lower_bound(nodes, known, engine)
+    paths = RunPaths(rendered.run_dir)
     classes: dict[str, list[str]] = {}
     for job in plan.jobs:
         classes.setdefault(job.resource.value, []).append(job.job_id)
@@ -133,15 +136,16 @@ def _preview(rendered: RenderedPlan, settings: RunSettings, table: DeviceTable) 
         "lower_bound_seconds": bound.value_ns / 1e9 if known else None,
         "lower_bound_limited_by": bound.limiting if known else None,
         "launches": [
-            _launch(rendered.jobs[job_id], simulation.slots[job_id], table)
+            _launch(rendered.jobs[job_id], simulation.slots[job_id], table, paths)
             for job_id in simulation.starts
         ],
     }
 
 
-def _launch(entry: RenderedJob, slot: Slot, table: DeviceTable) -> dict[str, Any]:
+def _launch(entry: RenderedJob, slot: Slot, table: DeviceTable, paths: RunPaths) -> dict[str, Any]:
     """Give what one job would be started with; the environment as it differs from ours."""
     from hloop.devices.environment import plan_job_environment
+    from hloop.run.launcher import added_environment
 
     device = slot.devices[0] if slot.devices else None
     change = plan_job_environment(table, device)
@@ -151,7 +155,7 @@ def _launch(entry: RenderedJob, slot: Slot, table: DeviceTable) -> dict[str, Any
         "device": device,
         "argv": list(entry.argv),
         "cwd": entry.cwd,
-        "environment": {**entry.environment, **change.set, "HLOOP_JOB_ID": entry.job.job_id},
+        "environment": added_environment(entry, paths.job(entry.job.job_id), change),
         "unset": [name for name in change.unset if name in os.environ],
     }
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hloop.devices.environment import plan_job_environment, rule_environment
+from hloop.devices.environment import (
+    EnvironmentChange,
+    plan_job_environment,
+    rule_environment,
+)
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError
+from hloop.files import JobPaths
+from hloop.plan.render import RenderedJob
 from hloop.run import processes
 from hloop.run.attempt import Attempt
 from hloop.run.channel import Message
@@ -15,6 +21,18 @@ from hloop.run.formal import make_caches
 from hloop.run.planrun import PlanRun
 from hloop.run.rulerun import RuleRun
 from hloop.schedule.events import Slot
+
+
+def added_environment(
+    job: RenderedJob, paths: JobPaths, change: EnvironmentChange
+) -> dict[str, str]:
+    """Give what a job of a plan has in its environment beside what it inherits."""
+    return {
+        **job.environment,
+        **change.set,
+        "HLOOP_JOB_ID": job.job.job_id,
+        "HLOOP_TRANSITIONS": str(paths.transitions),
+    }
 
 
 class Launcher:
@@ -38,13 +56,8 @@ class Launcher:
         for folder in {paths.root, *(Path(output.path).parent for output in job.outputs)}:
             folder.mkdir(parents=True, exist_ok=True)
         change = plan_job_environment(self._table, slot.devices[0] if slot.devices else None)
-        attempt.environment = {
-            **job.environment,
-            **change.set,
-            "HLOOP_JOB_ID": attempt.name,
-            "HLOOP_TRANSITIONS": str(paths.transitions),
-            **({} if self._run.formal is None else make_caches(paths)),
-        }
+        caches = {} if self._run.formal is None else make_caches(paths)
+        attempt.environment = added_environment(job, paths, change) | caches
         self._run.schedule(attempt, slot)
         environment = change.apply({**os.environ, **attempt.environment})
         environment[processes.ATTEMPT_VARIABLE] = attempt.token

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from hloop.errors import HloopError
-from hloop.files import Portable
 from hloop.plan.render import RenderedJob
+from hloop.portable import Portable
 from hloop.provenance import code
 from hloop.provenance.code import Scripts, git_facts
 from supervised import job, rendered

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hloop import __version__, canonical
-from hloop.files import Portable
+from hloop.portable import Portable
 from hloop.provenance.environment import (
     VARIABLES,
     conda_export_digest,

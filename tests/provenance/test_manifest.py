@@ -12,10 +12,10 @@ from hloop import canonical
 from hloop.devices.resolve import resolve_devices
 from hloop.devices.visible import Gpu, Machine
 from hloop.errors import HloopError
-from hloop.files import Portable
 from hloop.plan.contract import format_problems
 from hloop.plan.identity import experiment_digest, placement_digest, plan_semantic_hash
 from hloop.plan.render import RenderedPlan
+from hloop.portable import Portable
 from hloop.provenance.code import Scripts
 from hloop.provenance.manifest import build_manifest
 from hloop.provenance.records import PLAN, Reference

@@ -85,11 +85,18 @@ def test_all_that_is_wrong_is_said_at_once_with_its_source() -> None:
 
 
 def test_a_formal_run_needs_a_gate() -> None:
-    assert "formal is set, and gate is not" in refusal(formal=True)
+    with pytest.raises(HloopError, match="formal is set, and gate is not"):
+        override(formal=True).resolve(None, {})
 
 
 def test_a_gate_is_for_formal_runs_only() -> None:
-    assert "gate is set, and formal is not" in refusal(gate="gate.json")
+    with pytest.raises(HloopError, match="gate is set, and formal is not"):
+        override(gate="gate.json").resolve(None, {})
+
+
+def test_one_place_may_set_formal_and_another_the_gate() -> None:
+    settings = override(override(formal=True), gate="/gate.json")
+    assert settings.resolve(None, {}).devices == ()
 
 
 def test_another_gate_takes_the_place_of_the_first() -> None:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from hloop import canonical
-from hloop.files import Portable
 from hloop.plan.model import (
     Artifact,
     Job,
@@ -31,6 +30,7 @@ from hloop.plan.model import (
     job_additions,
     published_job_fields,
 )
+from hloop.portable import Portable
 
 
 def plan_semantic_hash(plan: Plan) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 from hloop.devices.environment import MASK, PLAN_DEVICE, RUN_DEVICE
 from hloop.devices.resolve import UNRESOLVED
-from hloop.files import Portable, RunPaths
+from hloop.files import RunPaths
 from hloop.plan import identity
 from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import ResourceClass
 from hloop.plan.render import RenderedArtifact, RenderedJob, RenderedPlan
+from hloop.portable import Portable
 from hloop.provenance.chain import GATE_PATH, MANIFEST_PATH, Chain, JobChain
 from hloop.provenance.formal import CACHE_FOLDERS
 from hloop.provenance.records import DIRECTORY, FILE, FORMAL, Status

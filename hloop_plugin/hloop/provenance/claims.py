@@ -10,26 +10,32 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hloop.files import Portable
 from hloop.plan.render import RenderedPlan
+from hloop.portable import Portable
 from hloop.provenance.chain import REPORT_PATH, Chain, JobChain
 from hloop.provenance.reading import Refused, RunFiles
 from hloop.provenance.records import Status
 
-# A run may reject what a job left, or bury a job whose supervisor died.
-_REJECTED = "rejected"
+# Of a job whose supervisor died: what stands in its run record came too late for its status.
 _BURIED = "supervisor_died"
 
 
 def check_claims(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -> None:
     """Add where the report, or an attempt status, contradicts the records below it."""
-    for job in chain.jobs.values():
+    for job in chain.attempts:
         _check_status(chain, job)
         _check_completed(chain, job)
+    for job in chain.jobs.values():
         if job.claim is not None:
             _check_job(chain, job, job.claim, rendered)
+    for job in chain.rules.values():
+        assert job.claim is not None
+        _check_ending(chain, f"{REPORT_PATH}: {job.job_id}", job, job.claim)
     if chain.report is not None:
-        _check_run(chain, chain.report)
+        if "jobs" in chain.report:
+            _check_run(chain, chain.report)
+        else:
+            _check_rules_run(chain, chain.report)
         if rendered is not None:
             _check_selection(chain, chain.report, files, rendered)
 
@@ -100,7 +106,8 @@ def holds_completed(job: JobChain) -> bool:
 
 
 def _check_completed(chain: Chain, job: JobChain) -> None:
-    if holds_completed(job):
+    # Where Snakemake tried again, the last attempt counts.
+    if holds_completed(job) or (job.claim is not None and job.claim.get("retried")):
         return
     claim = {} if job.claim is None else job.claim
     status = claim.get("status") if job.status is None else job.status["status"]
@@ -129,7 +136,6 @@ def _check_job(
             "budget": dict(entry.job.budget),
             "command": [portable.text(item) for item in entry.argv],
         }
-    rejected = claim.get("failure") is not None and _has_reason(claim, _REJECTED)
     if scheduled := job.scheduled:
         expected["command_semantic_hash"] = scheduled["command_semantic_hash"]
         if job.record is not None:
@@ -139,22 +145,28 @@ def _check_job(
         if record["concurrent_with"] is not None:
             expected["concurrent_with"] = record["concurrent_with"]
     if status := job.status:
-        if rejected and status["status"] == Status.COMPLETED:
-            expected["status"] = Status.FAILED.value
-        else:
-            expected["status"] = status["status"]
-            said, failure = claim.get("failure"), status["failure"]
-            short = said and {key: said[key] for key in ("reason", "message")}
-            if short != failure:
-                found = f"it says failure {short}"
-                chain.add("self_report_mismatch", where, found, str(failure))
-            if status["status"] == Status.COMPLETED:
-                _compare_artifacts(chain, where, claim["outputs"], status["outputs"])
-        if scheduled is not None and not rejected and not _has_reason(status, _BURIED):
+        if status["status"] == Status.COMPLETED and not job.was_rejected:
+            _compare_artifacts(chain, where, claim["outputs"], status["outputs"])
+        if scheduled is not None and not job.was_rejected and not _has_reason(status, _BURIED):
             _compare_artifacts(chain, where, claim["inputs"], scheduled["input_digests"])
-    elif claim.get("status") == Status.COMPLETED:
-        chain.add("self_report_mismatch", where, "it says completed, without an attempt status")
+    _check_ending(chain, where, job, claim)
     _compare(chain, where, claim, expected)
+
+
+def _check_ending(chain: Chain, where: str, job: JobChain, claim: Mapping[str, Any]) -> None:
+    """What the report says of how an attempt ended, and why."""
+    if job.status is None:
+        if claim.get("status") == Status.COMPLETED:
+            found = "it says completed, without an attempt status"
+            chain.add("self_report_mismatch", where, found)
+    elif job.was_rejected and job.status["status"] == Status.COMPLETED:
+        _compare(chain, where, claim, {"status": Status.FAILED.value})
+    else:
+        _compare(chain, where, claim, {"status": job.status["status"]})
+        said, failure = claim.get("failure"), job.status["failure"]
+        short = said and {key: said[key] for key in ("reason", "message")}
+        if short != failure:
+            chain.add("self_report_mismatch", where, f"it says failure {short}", str(failure))
 
 
 def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,6 +232,21 @@ def _check_run(chain: Chain, report: Mapping[str, Any]) -> None:
         fields = {"placement": manifest["placement"], "limits": manifest["limits"]}
         _compare(chain, f"{REPORT_PATH}: scheduling", scheduling, fields)
     _compare(chain, REPORT_PATH, report, expected)
+
+
+def _check_rules_run(chain: Chain, report: Mapping[str, Any]) -> None:
+    """The report of a run without a plan."""
+    completed = all(
+        holds_completed(job) or (job.claim or {}).get("retried") for job in chain.rules.values()
+    )
+    if report["status"] == "completed" and not completed:
+        found = "it says status 'completed'"
+        chain.add("self_report_mismatch", REPORT_PATH, found, "not completed")
+    if manifest := chain.manifest:
+        keys = ("executor", "session_id", "run_kind")
+        _compare(chain, REPORT_PATH, report, {key: manifest[key] for key in keys})
+        if manifest["plan"] is not None:
+            chain.add("self_report_mismatch", REPORT_PATH, "it tells of no plan", "the manifest's")
 
 
 def _check_waves(chain: Chain, report: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:

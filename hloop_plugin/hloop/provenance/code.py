@@ -18,9 +18,10 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from hloop.files import FileRefused, Portable, hash_file
+from hloop.files import FileRefused, hash_file
 from hloop.plan.paths import Resolver, inside
 from hloop.plan.render import RenderedJob
+from hloop.portable import Portable
 from hloop.provenance.records import FILE, Reference
 
 TIMEOUT_SECONDS = 10.0

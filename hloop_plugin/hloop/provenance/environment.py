@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from hloop import __version__, canonical
-from hloop.files import Portable
 from hloop.plan.paths import inside
+from hloop.portable import Portable
 
 VARIABLES = (
     # Which devices there are, and how they are numbered.

@@ -17,12 +17,12 @@ from typing import Any
 
 from hloop import canonical
 from hloop.errors import Problem
-from hloop.files import Portable
 from hloop.plan import claims, identity
 from hloop.plan.document import child
 from hloop.plan.lint import name_jobs
 from hloop.plan.model import Job, Plan
 from hloop.plan.render import RenderedJob, RenderedPlan, render_plan
+from hloop.portable import Portable
 from hloop.provenance.fidelity import Fidelity, Method
 from hloop.provenance.records import FORMAL_MANIFEST, Reference
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from hloop.devices.environment import MASK
 from hloop.devices.resolve import DeviceTable
-from hloop.files import Portable, hash_file
+from hloop.files import hash_file
 from hloop.plan import identity
 from hloop.plan.render import RenderedPlan
+from hloop.portable import Portable
 from hloop.provenance.code import Scripts, git_facts
 from hloop.provenance.environment import environment_facts, valid_text
 from hloop.provenance.host import host_facts

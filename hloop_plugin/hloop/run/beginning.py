@@ -12,9 +12,10 @@ from typing import Any
 
 from hloop import __version__, canonical, files
 from hloop.devices.resolve import DeviceTable
-from hloop.files import Portable, RunPaths
+from hloop.files import RunPaths
 from hloop.plan import identity
 from hloop.plan.render import RenderedPlan
+from hloop.portable import Portable
 from hloop.provenance.code import Scripts
 from hloop.provenance.manifest import build_manifest
 from hloop.provenance.records import (

@@ -16,9 +16,10 @@ from typing import Any
 
 from hloop import canonical, files
 from hloop.devices.observe import Observer
-from hloop.files import JobPaths, Portable
+from hloop.files import JobPaths
 from hloop.plan.identity import command_semantic_hash
 from hloop.plan.render import RenderedJob
+from hloop.portable import Portable
 from hloop.provenance.code import Scripts
 from hloop.provenance.records import (
     ATTEMPT_STATUS,

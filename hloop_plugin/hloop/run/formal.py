@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloop.files import JobPaths, Portable, RunPaths
+from hloop.files import JobPaths, RunPaths
+from hloop.portable import Portable
 from hloop.provenance.formal import CACHE_FOLDERS
 from hloop.provenance.records import GATE, Reference, read_back
 

@@ -12,9 +12,10 @@ from typing import Any
 from hloop import files
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, Problem, RunDirectoryError
-from hloop.files import Portable, RunPaths
+from hloop.files import RunPaths
 from hloop.plan.load import plan_from_checked_document
 from hloop.plan.render import RenderedPlan, render_plan
+from hloop.portable import Portable
 from hloop.provenance.code import Scripts
 from hloop.provenance.gatefolder import publish_gate
 from hloop.provenance.records import (

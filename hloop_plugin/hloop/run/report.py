@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from hloop import files
-from hloop.files import JobPaths, Portable, RunPaths
+from hloop.files import JobPaths, RunPaths
 from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import Artifact, CompareMode
 from hloop.plan.order import topological_order
 from hloop.plan.render import RenderedArtifact, RenderedPlan
+from hloop.portable import Portable
 from hloop.provenance.records import DIRECTORY, JOURNAL, MANIFEST, REPORT, Reference, Status
 from hloop.provenance.undeclared import undeclared
 from hloop.run.journal import read_journal

@@ -17,9 +17,10 @@ from typing import Any
 from hloop import files
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, Problem, RunDirectoryError
-from hloop.files import Portable, RunPaths
+from hloop.files import RunPaths
 from hloop.plan.model import Artifact, ArtifactType, Job, ResourceClass
 from hloop.plan.render import RenderedArtifact, RenderedJob
+from hloop.portable import Portable
 from hloop.provenance.code import Scripts
 from hloop.provenance.environment import valid_text
 from hloop.provenance.records import DIRECTORY, Reference, Status

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hloop import canonical, files
-from hloop.files import Portable, RunPaths
+from hloop.files import RunPaths
+from hloop.portable import Portable
 from hloop.provenance.records import JOURNAL, MANIFEST, RULES_RUN, Reference, Status
 
 STARTED, GONE, ENDED, REJECTED = "rule_started", "rule_gone", "rule_ended", "rule_rejected"

@@ -101,10 +101,7 @@ class RunSettings:
             raise HloopError(problems, file=source)
         if "gate" in given:
             given["gate"] = os.path.abspath(given["gate"])
-        settings = replace(self, **given)
-        if problem := settings._half_formal():
-            raise HloopError(problem, file=source)
-        return settings
+        return replace(self, **given)
 
     def _half_formal(self) -> Problem | None:
         """Say what is wrong where a run is formal without a gate, or has a gate for nothing."""
@@ -158,9 +155,14 @@ class RunSettings:
     def resolve(self, plan: Plan | None, environ: Mapping[str, str]) -> DeviceTable:
         """Find the devices, and demand those that the plan needs.
 
+        The first to be asked once all settings are together, it also demands that they agree.
+
         Raises:
+            HloopError: a run is formal without a gate, or has a gate for nothing.
             DeviceError: the setting is malformed, or a device is not there.
         """
+        if problem := self._half_formal():
+            raise HloopError(problem)
         table = resolve_devices(self.devices, environ)
         if plan is not None:
             pinned = self.placement is Placement.PINNED

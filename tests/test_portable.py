@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hloop.files import Portable
+from hloop.portable import Portable
 
 PORTABLE = Portable(run_dir=Path("/r/a"), repo_root=Path("/q"))
 

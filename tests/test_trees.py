@@ -61,6 +61,18 @@ def test_golden_one_of_each(tree: Path) -> None:
     assert hash_tree(tree) == FileDigest(GOLDEN, 6)
 
 
+def test_snakemakes_empty_stamp_does_not_count(tree: Path) -> None:
+    assert not moved_by(tree, lambda root: (root / ".snakemake_timestamp").touch())
+
+
+def test_a_stamp_that_holds_something_counts(tree: Path) -> None:
+    assert moved_by(tree, lambda root: (root / ".snakemake_timestamp").write_text("x"))
+
+
+def test_a_stamp_deeper_down_counts(tree: Path) -> None:
+    assert moved_by(tree, lambda root: (root / "sub/.snakemake_timestamp").touch())
+
+
 def test_entries_stand_in_the_order_of_their_bytes(tmp_path: Path) -> None:
     # By UTF-16, as some languages sort, the last two would change places; so would "a/b" and
     # "a-b" where folders are walked one by one.

@@ -15,6 +15,9 @@ from hloop import canonical
 from hloop.errors import Problem
 from hloop.files import FileDigest, FileRefused, hash_file, kind_of
 
+# Snakemake makes this file in a folder that is an output of a rule, when the rule's job is over.
+SNAKEMAKE_STAMP = ".snakemake_timestamp"
+
 Listing = dict[str, os.stat_result]
 """All that lies in a folder, by relative path, and the folder itself as ``""``."""
 
@@ -25,7 +28,8 @@ def hash_tree(path: str | Path, *, follow: bool = False) -> FileDigest:
     The digest is SHA-256 over the canonical JSON of ``hloop/directory/v1``: the entries by
     path, each a file with its digest, its size and whether its owner may execute it, a folder
     (empty ones too), or a symbolic link with its text. The digest's size is the sum of the
-    sizes of the files. Names, times and owners of the folder itself do not enter.
+    sizes of the files. Names, times and owners of the folder itself do not enter, nor does an
+    empty file ``.snakemake_timestamp`` in it.
 
     Raises:
         FileRefused: ``missing``; ``not_a_directory``, which includes a symbolic link (without
@@ -89,6 +93,8 @@ def _read(root: str, listing: Listing) -> tuple[list[dict[str, Any]], int]:
     # By code points, which is the order of the UTF-8 bytes too.
     for name in sorted(listing.keys() - {""}):
         mode = listing[name].st_mode
+        if name == SNAKEMAKE_STAMP and stat.S_ISREG(mode) and not listing[name].st_size:
+            continue
         if stat.S_ISDIR(mode):
             entries.append({"path": name, "type": "directory"})
         elif stat.S_ISLNK(mode):

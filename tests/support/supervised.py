@@ -19,7 +19,7 @@ from hloop.plan.load import plan_from_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run.channel import LineReader, Message, encode
 from hloop.run.journal import read_journal
-from hloop.run.opening import Opening, PlanOpening
+from hloop.run.opening import Opening, PlanOpening, RunOpening
 from hloop.run.planrun import claim
 from hloop.schedule.events import EngineSettings, Mode
 
@@ -52,9 +52,11 @@ def opening(
     grace_seconds: float = 5,
     cpu_workers: int = 4,
     wanted: Sequence[str] | None = None,
+    rules: Path | None = None,
 ) -> Message:
     """The message that opens a run on two simulated devices. A plan's run directory is claimed
-    for it."""
+    for it. With ``rules``, a working directory, the jobs of no plan get records in its
+    ``run``."""
     run = None
     if plan is not None:
         claim(plan)
@@ -74,7 +76,11 @@ def opening(
         keep_going=keep_going,
     )
     table = resolve_devices("simulated:2", {})
-    return Opening(settings, table, grace_seconds, wanted, run).to_message()
+    rules_run = None
+    if rules is not None:
+        (rules / "run").mkdir(exist_ok=True)
+        rules_run = RunOpening(str(rules / "run"), str(rules), "hloop", "0", "session", ())
+    return Opening(settings, table, grace_seconds, wanted, run, rules_run).to_message()
 
 
 def rule_job(name: str, script: str, folder: Path, **fields: Any) -> Message:
@@ -87,6 +93,7 @@ def rule_job(name: str, script: str, folder: Path, **fields: Any) -> Message:
         "environment": {},
         "gpu": 0,
         "retry": False,
+        "record": None,
         **fields,
     }
 

@@ -25,15 +25,17 @@ def close_run(
     Returns:
         None where the run had neither.
     """
-    rule_run = run = None
     try:
+        rule_run = None
         if rules is not None:
             rule_run = RuleRun.attach(Path(rules.run_dir), Path(rules.repo_root))
             rule_run.supervisor_died(trouble)
-        if rendered is not None:
-            run = PlanRun.attach(rendered)
-            run.supervisor_died(trouble)
+        if rendered is None:
+            return rule_run and rule_run.close(interrupted=False)
+        if rule_run is not None:
+            rule_run.leave()
+        run = PlanRun.attach(rendered)
+        run.supervisor_died(trouble)
+        return run.close(interrupted=False)
     except (OSError, HloopError) as error:
         return {"trouble": f"the run report cannot be written: {error}"}
-    last = run or rule_run
-    return None if last is None else last.close(interrupted=False)

@@ -31,7 +31,7 @@ def close_run(
             rule_run = RuleRun.attach(Path(rules.run_dir), Path(rules.repo_root))
             rule_run.supervisor_died(trouble)
         if rendered is None:
-            return rule_run and rule_run.close(interrupted=False)
+            return None if rule_run is None else rule_run.close(interrupted=False)
         if rule_run is not None:
             rule_run.leave()
         run = PlanRun.attach(rendered)

@@ -364,17 +364,13 @@ class Executor(RealExecutor):
         Raises:
             WorkflowError: there is no report.
         """
+        from hloop.run.report import goodbye_text
         from snakemake.exceptions import WorkflowError
 
         if trouble := goodbye.get("trouble"):
             raise WorkflowError(f"hloop: {trouble}")
         if goodbye.get("status"):
-            counts = ", ".join(f"{n} {status}" for status, n in goodbye["counts"].items())
-            self.logger.info(
-                f"hloop: run {goodbye['status']} ({counts}) in "
-                f"{goodbye['elapsed_seconds']:.1f} s. Report: {goodbye['report']}\n"
-                f"head: {goodbye['head']}"
-            )
+            self.logger.info(f"hloop: {goodbye_text(goodbye)}")
 
 
 def _safe(name: str) -> str:

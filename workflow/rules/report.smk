@@ -2,6 +2,8 @@
 # itself, also when it is killed.
 import snakemake as snakemake_package
 
+from hloop.run.report import goodbye_text
+
 
 onstart:
     if workflow.executor_plugin.name != "hloop":
@@ -13,9 +15,9 @@ onstart:
 
 onsuccess:
     if workflow.executor_plugin.name != "hloop":
-        print("hloop: run {status}. Report: {report}".format_map(hloop_run.end()))
+        print(f"hloop: {goodbye_text(hloop_run.end())}")
 
 
 onerror:
     if workflow.executor_plugin.name != "hloop":
-        print("hloop: run {status}. Report: {report}".format_map(hloop_run.end()))
+        print(f"hloop: {goodbye_text(hloop_run.end())}")

@@ -111,7 +111,8 @@ def read_facts(paths: RunPaths, portable: Portable) -> RunFacts | None:
     if not paths.manifest.exists():
         return None
     manifest, reference = read_back(paths.manifest, portable.path(paths.manifest), MANIFEST)
-    return RunFacts(manifest, reference, _plan_reference(paths, portable))
+    formal = FormalRun.of(paths, portable)
+    return RunFacts(manifest, reference, _plan_reference(paths, portable), formal)
 
 
 def _plan_reference(paths: RunPaths, portable: Portable) -> Reference | None:

@@ -53,6 +53,21 @@ def write_report(rendered: RenderedPlan, paths: RunPaths) -> dict[str, Any]:
     return report
 
 
+def goodbye_text(goodbye: Mapping[str, Any]) -> str:
+    """Say how a run ended, where its report is and what its head is; or why there is none.
+
+    Args:
+        goodbye: what closing a run gives.
+    """
+    if trouble := goodbye.get("trouble"):
+        return str(trouble)
+    counts = ", ".join(f"{count} {status}" for status, count in goodbye["counts"].items())
+    return (
+        f"run {goodbye['status']} ({counts}) in {goodbye['elapsed_seconds']:.1f} s. "
+        f"Report: {goodbye['report']}\nhead: {goodbye['head']}"
+    )
+
+
 def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Give the report of a run, without the selection, which lies in a file.
 

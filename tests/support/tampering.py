@@ -149,13 +149,14 @@ class Copy:
         how(document)
         self.store(name, document)
 
-    def seal(self) -> None:
-        """Make the whole chain fit again, from the bottom to the top, as a forger would."""
+    def seal(self, leave: str = "") -> None:
+        """Make the whole chain fit again, from the bottom to the top, as a forger would; but
+        for what the record ``leave`` refers to."""
         self._refresh("manifest.json", lambda document: document["upstream"])
         for name in PER_JOB:
             for job_id in JOBS:
                 path = f"jobs/{job_id}/{name}"
-                if self.path(path).exists():
+                if path != leave and self.path(path).exists():
                     self._refresh(path, lambda document: document["upstream"])
         self._refresh("hloop_run.json", _references)
 

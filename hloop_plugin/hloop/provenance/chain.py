@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hloop.errors import PlanError
-from hloop.files import RunPaths
+from hloop.files import JobPaths, RunPaths
 from hloop.plan.contract import schema_problems
 from hloop.plan.lint import lint
 from hloop.plan.load import plan_from_document
@@ -35,6 +35,7 @@ from hloop.provenance.records import (
     MANIFEST,
     PLAN,
     REPORT,
+    RULES_RUN,
     RUN_RECORD,
     SCHEDULED_JOB,
 )
@@ -50,9 +51,12 @@ _SCHEMAS = {
     RUN_RECORD: "run-record",
     ATTEMPT_STATUS: "attempt-status",
     REPORT: "hloop-run",
+    RULES_RUN: "rules-run",
 }
 # These are JSON, but not canonical: the published formats have decimals.
 _LOOSE = (PLAN, REPORT)
+
+REJECTED = "rejected"
 
 # Lint's rules without which a plan has no order, or its ids no folders.
 _FATAL = frozenset(
@@ -80,9 +84,10 @@ class Record:
 
 @dataclass(slots=True)
 class JobChain:
-    """The records of one job; documents that can be used, or None.
+    """The records of one attempt; documents that can be used, or None.
 
     Attributes:
+        job_id: the job of the plan, or the name of an attempt of a job that no plan holds.
         claim: what the report says of the job.
         status_sha256: over the attempt status, 64 hex digits.
     """
@@ -94,6 +99,12 @@ class JobChain:
     scheduled: dict[str, Any] | None = None
     status_sha256: str | None = None
 
+    @property
+    def was_rejected(self) -> bool:
+        """Whether Snakemake did not take its outputs; it deletes them then."""
+        failure = None if self.claim is None else self.claim.get("failure")
+        return failure is not None and failure["reason"] == REJECTED
+
 
 @dataclass
 class Chain:
@@ -102,7 +113,9 @@ class Chain:
     Attributes:
         head: ``sha256:<hex>`` over the report; None without one.
         plan: None where the run has none, or it cannot be used.
+        report: of a run with a plan, or without one.
         jobs: by id, in the order of the plan.
+        rules: the attempts of jobs that no plan holds, by name.
         findings: without repetitions, in order.
         read: every record that was read, by portable path.
     """
@@ -112,12 +125,23 @@ class Chain:
     manifest: dict[str, Any] | None = None
     plan: Plan | None = None
     jobs: dict[str, JobChain] = field(default_factory=dict)
+    rules: dict[str, JobChain] = field(default_factory=dict)
     findings: dict[Finding, None] = field(default_factory=dict)
     read: dict[str, Record | None] = field(default_factory=dict)
 
     @property
     def is_formal(self) -> bool:
         return self.manifest is not None and self.manifest["run_kind"] == FORMAL
+
+    @property
+    def attempts(self) -> list[JobChain]:
+        """Of the plan's jobs and of others."""
+        return [*self.jobs.values(), *self.rules.values()]
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether the run has a plan, by its manifest. Without one it is taken to have."""
+        return self.manifest is None or self.manifest["plan"] is not None
 
     def add(self, code: str, where: str, found: str, expected: object = "") -> None:
         self.findings[Finding(code, shown(where), shown(found), shown(str(expected)))] = None
@@ -148,7 +172,9 @@ class _Walk:
             chain.report = report.document
         self._run_records()
         self._load_plan()
-        self._jobs()
+        if chain.has_plan:
+            self._jobs()
+        self._rules()
         return chain
 
     # The run as a whole
@@ -173,14 +199,14 @@ class _Walk:
             return
         if self._repo_root is None:
             self._files.repo_root = chain.manifest["repo_root"]
-        places = {PLAN: PLAN_PATH} if chain.manifest["plan"] is not None else {}
+        places = {PLAN: PLAN_PATH} if chain.has_plan else {}
         if chain.is_formal:
             places[GATE] = GATE_PATH
         self._follow_all(MANIFEST_PATH, MANIFEST, chain.manifest, places, places)
 
     def _load_plan(self) -> None:
         chain = self._chain
-        if chain.manifest is not None and chain.manifest["plan"] is None:
+        if not chain.has_plan:
             return
         record = self._take(PLAN, PLAN_PATH)
         if record is None or record.document is None:
@@ -201,7 +227,7 @@ class _Walk:
     def _jobs(self) -> None:
         chain = self._chain
         claims: dict[str, Mapping[str, Any]] = {}
-        for claim in chain.report["jobs"] if chain.report is not None else ():
+        for claim in () if chain.report is None else chain.report.get("jobs", ()):
             job_id = claim["job_id"]
             if job_id in claims:
                 found = f"it names the job {job_id!r} twice"
@@ -214,16 +240,26 @@ class _Walk:
         else:
             ids = [job_id for job_id in claims if _is_name(job_id)]
         for job_id in ids:
-            chain.jobs[job_id] = self._job(job_id, claims.get(job_id))
+            chain.jobs[job_id] = self._job(job_id, claims.get(job_id), _PATHS.job(job_id))
+
+    def _rules(self) -> None:
+        """The attempts of jobs that no plan holds. Only the report tells which there are."""
+        chain = self._chain
+        for claim in () if chain.report is None else chain.report.get("rules", ()):
+            name = claim["name"]
+            if name in chain.rules or not _is_name(name):
+                found = f"it names the attempt {name!r} twice, or that is no name"
+                self._add("self_report_mismatch", REPORT_PATH, found)
+            else:
+                chain.rules[name] = self._job(name, claim, JobPaths(_PATHS.rules / name))
 
     def _compare_ids(self, ids: Iterable[str], claims: Iterable[str]) -> None:
         for job_id in set(ids) ^ set(claims):
             where = "the plan" if job_id in set(ids) else "the report"
             self._add("self_report_mismatch", REPORT_PATH, f"only {where} has the job {job_id!r}")
 
-    def _job(self, job_id: str, claim: Mapping[str, Any] | None) -> JobChain:
+    def _job(self, job_id: str, claim: Mapping[str, Any] | None, paths: JobPaths) -> JobChain:
         job = JobChain(job_id, claim)
-        paths = _PATHS.job(job_id)
         scheduled_path, record_path = str(paths.scheduled), str(paths.record)
         status_path = str(paths.status)
         reference = None if claim is None else claim.get("attempt_status")
@@ -257,7 +293,9 @@ class _Walk:
         if scheduled := below.get(SCHEDULED_JOB):
             job.scheduled = scheduled.document
             if job.scheduled is not None:
-                places = {MANIFEST: MANIFEST_PATH, PLAN: PLAN_PATH}
+                places = {MANIFEST: MANIFEST_PATH}
+                if self._chain.has_plan:
+                    places[PLAN] = PLAN_PATH
                 if self._chain.is_formal:
                     places[GATE] = GATE_PATH
                 self._follow_all(scheduled_path, SCHEDULED_JOB, job.scheduled, places, places)
@@ -312,7 +350,7 @@ class _Walk:
             self._add("path_escapes", holder, f"it refers to {path}", places[kind])
             return None
         if path != places[kind]:
-            other = path.startswith(f"{_PATHS.jobs}/")
+            other = path.startswith((f"{_PATHS.jobs}/", f"{_PATHS.rules}/"))
             code = "wrong_job" if other else "reference_place"
             self._add(code, holder, f"it refers to {path}", places[kind])
             return None
@@ -362,6 +400,9 @@ class _Walk:
         if type == JOURNAL:
             return None
         document = parse(data, is_canonical=type not in _LOOSE)
+        if type == REPORT and isinstance(document, dict) and document.get("_type") == RULES_RUN:
+            # A run without a plan has a report of its own, which is canonical.
+            type, document = RULES_RUN, parse(data, is_canonical=True)
         key = "schema_version" if type in _LOOSE else "_type"
         if not isinstance(document, dict) or document.get(key) != type:
             found = document.get(key) if isinstance(document, dict) else None

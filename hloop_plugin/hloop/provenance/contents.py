@@ -43,7 +43,7 @@ class Named:
     """A reference to a file or directory.
 
     Attributes:
-        kind: ``output``, ``input`` or ``code``.
+        kind: ``output``, ``input``, ``code``, or ``removable``: one that may be gone.
         holder: the job, or the record, that names it.
         what: in words.
         inside: it must lie in the run directory.
@@ -73,28 +73,35 @@ def check_contents(
 def _named(chain: Chain, rendered: RenderedPlan | None) -> Iterator[Named]:
     made = {
         output["path"]: output
-        for job in chain.jobs.values()
+        for job in chain.attempts
         if job.status is not None
         for output in job.status["outputs"]
     }
-    for job_id, job in chain.jobs.items():
+    for job in chain.attempts:
+        # Snakemake deletes what it did not take, and what is temporary.
+        removable = set((job.claim or {}).get("temporary", ()))
+        is_rule = job.job_id in chain.rules
         if job.status is not None:
             for output in job.status["outputs"]:
-                yield Named("output", job_id, f"its output {output['role']!r}", output, True)
+                removed = job.was_rejected or output["path"] in removable
+                kind = "removable" if removed else "output"
+                what = f"its output {output['role']!r}"
+                yield Named(kind, job.job_id, what, output, inside=not is_rule)
         if job.record is not None:
             for log in job.record["logs"]:
-                yield Named("output", job_id, f"its {log['role']}", log, True)
+                yield Named("output", job.job_id, f"its {log['role']}", log, inside=True)
             if job.status is not None:
-                _compare_checkpoints(chain, job_id, job.record, job.status)
+                _compare_checkpoints(chain, job.job_id, job.record, job.status)
         if job.scheduled is not None:
             for entry in job.scheduled["input_digests"]:
                 maker = made.get(entry["path"])
-                if maker is None:
-                    yield Named("input", job_id, f"its input {entry['role']!r}", entry)
-                else:
-                    _compare_with_maker(chain, job_id, entry, maker)
+                if maker is not None:
+                    _compare_with_maker(chain, job.job_id, entry, maker)
+                    continue
+                kind = "removable" if entry["path"] in removable else "input"
+                yield Named(kind, job.job_id, f"its input {entry['role']!r}", entry)
             for entry in job.scheduled["code_digests"] + job.scheduled["config_digests"]:
-                yield Named("code", job_id, "a file that its command uses", entry)
+                yield Named("code", job.job_id, "a file that its command uses", entry)
     if chain.manifest is not None:
         code = chain.manifest["config_digests"] + chain.manifest["code_digests"]["scripts"]
         for entry in code:
@@ -210,17 +217,16 @@ def _compare(chain: Chain, item: Named, result: _Result) -> None:
     where = f"{item.what} {reference['path']}"
     if isinstance(result, Refused):
         code = result.code
+        if item.kind == "removable" and code == "missing":
+            return
         if item.kind == "code":
             code = "code_differs"
         elif code == "missing":
-            code = "output_missing" if item.kind == "output" else "input_unavailable"
-            if item.kind == "input" and is_inside(reference["path"]):
-                code = "output_missing"
+            made_here = item.kind == "output" or is_inside(reference["path"])
+            code = "output_missing" if made_here else "input_unavailable"
         found = f"{where}: {shown(result.found)}"
     elif (result.sha256, result.size) != (reference["sha256"], reference["size"]):
-        code = {"output": "output_changed", "input": "input_changed", "code": "code_differs"}[
-            item.kind
-        ]
+        code = {"input": "input_changed", "code": "code_differs"}.get(item.kind, "output_changed")
         found = f"{where} has sha256 {result.sha256} and {result.size} bytes"
     else:
         return

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hloop.files import FORMAL_NAME, JOBS_NAME, RULES_NAME, FormalPaths, JobPaths, Portable
+from hloop.files import FORMAL_NAME, JOBS_NAME, OWN_NAMES, RULES_NAME, FormalPaths, JobPaths
 from hloop.plan.render import RenderedPlan
-from hloop.provenance.chain import Chain
+from hloop.portable import Portable
+from hloop.provenance.chain import Chain, JobChain
+from hloop.provenance.findings import shown
 from hloop.provenance.reading import RUN_DIR, Refused, RunFiles
 from hloop.provenance.undeclared import undeclared
 
@@ -37,19 +39,22 @@ _FORMAL = frozenset(
 def check_strays(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -> None:
     """Add what is unexpected in the run directory."""
     if rendered is not None:
-        _check_top(chain, files, rendered)
-    _check_jobs(chain, files)
-    for folder, known in ((FORMAL_NAME, _FORMAL if chain.is_formal else ()), (RULES_NAME, ())):
-        for entry in _entries(chain, files, folder):
-            if entry.name not in known:
-                _unexpected(chain, f"{RUN_DIR}/{folder}/{entry.name}")
+        _check_top(chain, undeclared(_here(rendered, files)))
+    elif not chain.has_plan:
+        names = sorted(set(os.listdir(files.root)) - OWN_NAMES)
+        _check_top(chain, list(map(shown, names)))
+    _check_attempts(chain, files, JOBS_NAME, chain.jobs)
+    _check_attempts(chain, files, RULES_NAME, chain.rules)
+    for entry in _entries(chain, files, FORMAL_NAME):
+        if not (chain.is_formal and entry.name in _FORMAL):
+            _unexpected(chain, f"{RUN_DIR}/{FORMAL_NAME}/{entry.name}")
 
 
-def _check_top(chain: Chain, files: RunFiles, rendered: RenderedPlan) -> None:
+def _check_top(chain: Chain, names: Sequence[str]) -> None:
     declared = set()
     if chain.report is not None and chain.report.get("evidence"):
         declared = set(chain.report["evidence"]["undeclared"])
-    for name in undeclared(_here(rendered, files)):
+    for name in names:
         path = f"{RUN_DIR}/{name}"
         if _UNFINISHED.fullmatch(name):
             chain.add("unfinished_write", path, "it is there")
@@ -72,10 +77,12 @@ def _here(rendered: RenderedPlan, files: RunFiles) -> RenderedPlan:
     return replace(rendered, run_dir=Path(files.root), jobs=jobs)
 
 
-def _check_jobs(chain: Chain, files: RunFiles) -> None:
-    for folder in _entries(chain, files, JOBS_NAME):
-        where = f"{JOBS_NAME}/{folder.name}"
-        if folder.name not in chain.jobs:
+def _check_attempts(
+    chain: Chain, files: RunFiles, top: str, attempts: Mapping[str, JobChain]
+) -> None:
+    for folder in _entries(chain, files, top):
+        where = f"{top}/{folder.name}"
+        if folder.name not in attempts:
             _unexpected(chain, f"{RUN_DIR}/{where}")
             continue
         for entry in _entries(chain, files, where):
@@ -85,15 +92,14 @@ def _check_jobs(chain: Chain, files: RunFiles) -> None:
             if _UNFINISHED.fullmatch(entry.name):
                 chain.add("unfinished_write", path, "it is there")
             elif entry.name == _JOB.completed.name:
-                _check_marker(chain, files, folder.name, path)
+                _check_marker(chain, files, attempts[folder.name].status_sha256, path)
             elif entry.name not in _OTHERS and not (
                 chain.is_formal and entry.name == _JOB.cache.name
             ):
                 _unexpected(chain, path)
 
 
-def _check_marker(chain: Chain, files: RunFiles, job_id: str, path: str) -> None:
-    status = chain.jobs[job_id].status_sha256
+def _check_marker(chain: Chain, files: RunFiles, status: str | None, path: str) -> None:
     try:
         data = files.read(path).data
     except Refused as error:

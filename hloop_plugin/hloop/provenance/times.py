@@ -30,31 +30,43 @@ class Span:
     scheduled: Mapping[str, Any]
 
 
-def check_times(chain: Chain, plan: Plan) -> None:
+def check_times(chain: Chain, plan: Plan | None) -> None:
     """Add where the records' moments contradict each other, the plan or the manifest."""
     assert chain.manifest is not None
     manifest = chain.manifest
-    for job in chain.jobs.values():
+    for job in chain.attempts:
         _check_order(chain, job, manifest["created"]["offset_ns"])
+    spans, others = _spans(chain.jobs), _spans(chain.rules)
+    if plan is not None:
+        _check_dependencies(chain, plan)
+    # Jobs of the plan and others are counted apart.
+    _check_together(chain, chain.jobs, spans)
+    _check_together(chain, chain.rules, others)
+    if manifest["mode"] == _EXTERNAL:
+        chain.add("another_executor", "", f"{manifest['executor']} decided what starts when")
+        return
+    _check_devices(chain, sorted([*spans, *others], key=_by_start))
+    _check_limits(chain, spans)
+    _check_waves(chain, spans)
+
+
+def _spans(attempts: Mapping[str, JobChain]) -> list[Span]:
+    """Give the spans of those attempts that ran, by their starts."""
     spans = [
         Span(
-            job.job_id,
+            job_id,
             job.record["started"]["offset_ns"],
             job.record["ended"]["offset_ns"],
             job.scheduled,
         )
-        for job in chain.jobs.values()
+        for job_id, job in attempts.items()
         if job.record is not None and job.scheduled is not None
     ]
-    spans.sort(key=lambda span: (span.start, span.end, span.job_id))
-    _check_dependencies(chain, plan)
-    _check_together(chain, spans)
-    if manifest["mode"] == _EXTERNAL:
-        chain.add("another_executor", "", f"{manifest['executor']} decided what starts when")
-        return
-    _check_devices(chain, spans)
-    _check_limits(chain, spans)
-    _check_waves(chain, spans)
+    return sorted(spans, key=_by_start)
+
+
+def _by_start(span: Span) -> tuple[int, int, str]:
+    return span.start, span.end, span.job_id
 
 
 def _check_order(chain: Chain, job: JobChain, created: int) -> None:
@@ -108,12 +120,12 @@ def overlapping(spans: Sequence[Span]) -> dict[str, list[str]]:
     return {job_id: sorted(others) for job_id, others in found.items()}
 
 
-def _check_together(chain: Chain, spans: Sequence[Span]) -> None:
+def _check_together(chain: Chain, attempts: Mapping[str, JobChain], spans: Sequence[Span]) -> None:
     assert chain.manifest is not None
     external = chain.manifest["mode"] == _EXTERNAL
     together = overlapping(spans)
     for job_id, expected in together.items():
-        record = chain.jobs[job_id].record
+        record = attempts[job_id].record
         assert record is not None
         said = record["concurrent_with"]
         if said is None:
@@ -122,7 +134,7 @@ def _check_together(chain: Chain, spans: Sequence[Span]) -> None:
             continue
         # Of a job whose record is not there, nobody knows when it ran.
         known = [name for name in said if name in together]
-        if known != expected or not set(said) <= chain.jobs.keys():
+        if known != expected or not set(said) <= attempts.keys():
             found = f"concurrent_with is {said}"
             chain.add("self_report_mismatch", job_id, found, str(expected))
 

@@ -36,7 +36,8 @@ class Verdict:
     Attributes:
         head: ``sha256:<hex>`` over the report; None without one.
         run_kind: ``formal`` or ``interface_sanity_only``; None where it is not known.
-        complete: every job of the plan completed, and all its outputs are there.
+        complete: every job of the plan completed, and all its outputs are there. Without a
+            plan: every job of which the report tells.
         unaltered: every file is what the run left.
         eligible: a formal run, complete and unaltered, with a gate that re-derives, on devices
             that are known.
@@ -125,7 +126,8 @@ def verify(
     rendered = _render(chain)
     if rendered is not None:
         check_agreement(chain, rendered)
-        check_times(chain, rendered.plan)
+    if chain.manifest is not None and (rendered is not None or not chain.has_plan):
+        check_times(chain, None if rendered is None else rendered.plan)
     check_claims(chain, files, rendered)
     check_contents(chain, files, rendered, progress)
     check_strays(chain, files, rendered)
@@ -184,14 +186,14 @@ def _verdict(chain: Chain) -> Verdict:
             parts[part] = False
         else:
             parts[part] = None if any(part in rule.clouds for rule in rules) else True
-    if chain.plan is None and parts[COMPLETE]:
+    if chain.plan is None and chain.has_plan and parts[COMPLETE]:
         parts[COMPLETE] = None
     if parts[ELIGIBLE]:
         if False in (parts[COMPLETE], parts[UNALTERED]):
             parts[ELIGIBLE] = False
         elif None in (parts[COMPLETE], parts[UNALTERED]) or not chain.is_formal:
             parts[ELIGIBLE] = None
-    completed = frozenset(name for name, job in chain.jobs.items() if holds_completed(job))
+    completed = frozenset(job.job_id for job in chain.attempts if holds_completed(job))
     return Verdict(
         head=chain.head,
         run_kind=None if chain.manifest is None else chain.manifest["run_kind"],
@@ -202,7 +204,7 @@ def _verdict(chain: Chain) -> Verdict:
         notes=notes,
         completed=completed,
         counts={
-            "jobs": len(chain.jobs),
+            "jobs": len(chain.attempts),
             "completed": len(completed),
             "records": sum(record is not None for record in chain.read.values()),
         },

@@ -95,10 +95,10 @@ def commands(page: str) -> list[tuple[str, str]]:
     for command in shown:
         match = re.match(
             r"(?:\w+=\S* )*(?:\.venv/bin/)?"
-            r"(?:hloop (plan|prepare|run|compare|verify|export|attest|gate|tally)|(snakemake))\s",
+            r"(?:hloop ([a-z-]+)|(snakemake))\s",
             command,
         )
-        if match:
+        if match and (match[1] or match[2]) in options():
             found.append((match[1] or match[2], command))
     return found
 

@@ -12,6 +12,7 @@ import typer
 from hloop import __version__
 from hloop.cli.attest import command as attest
 from hloop.cli.compare import command as compare
+from hloop.cli.digest import command as digest
 from hloop.cli.export import command as export
 from hloop.cli.gate import command as gate
 from hloop.cli.output import print_error
@@ -61,6 +62,7 @@ app.command("prepare")(prepare)
 app.command("run")(run)
 app.command("compare")(compare)
 app.command("verify")(verify)
+app.command("digest")(digest)
 app.command("export")(export)
 app.command("attest")(attest)
 app.command("gate")(gate)

@@ -30,12 +30,13 @@ from hloop.run.attempt import (
     judge_exit,
     wanted_inputs,
 )
-from hloop.run.channel import LineReader, Message, Outbox
+from hloop.run.channel import Message, Outbox
 from hloop.run.hashing import Hashed, HashService
 from hloop.run.jobtrees import JobTrees
 from hloop.run.journal import Instant
 from hloop.run.launcher import Launcher, why_not
-from hloop.run.loop import CHUNK, Loop
+from hloop.run.link import ExecutorLink
+from hloop.run.loop import Loop
 from hloop.run.opening import Opening
 from hloop.run.planrun import PlanRun
 from hloop.run.rulerun import RuleRun
@@ -53,7 +54,6 @@ from hloop.schedule.events import (
     Skip,
     Slot,
     SlotFreed,
-    SlotKind,
     Stop,
     WaveStarted,
 )
@@ -64,11 +64,7 @@ class Supervisor:
     """One run. Not to be used twice."""
 
     def __init__(self, sock: socket.socket):
-        self._socket = sock
-        sock.setblocking(False)
-        sock.set_inheritable(False)
-        self._outbox = Outbox(sock)
-        self._reader = LineReader()
+        self._link = ExecutorLink(sock)
         self._hashes = HashService()
         self._hash_socket: socket.socket | None = None
         self._attempts: dict[str, Attempt] = {}
@@ -87,7 +83,6 @@ class Supervisor:
         self._trees = JobTrees(self._loop.timers, 0, self._own_pids, self._gone)
         self._stopping: str | None = None
         self._closing = False
-        self._connected = True
 
     # The loop
 
@@ -97,16 +92,15 @@ class Supervisor:
         self._loop.take_signals(
             (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT), self._on_signals
         )
-        self._loop.watch(self._socket, self._on_message)
-        while not (self._unfinished == 0 and (self._closing or not self._connected)):
+        self._link.watch(self._loop, self._on_message)
+        while not (self._unfinished == 0 and (self._closing or not self._link.connected)):
             self._loop.turn()
             self._work_off()
             self._watch_sockets()
         self._finish_run()
 
     def _watch_sockets(self) -> None:
-        if self._connected:
-            self._loop.watch(self._socket, self._on_message, write=not self._outbox.flush())
+        self._link.watch(self._loop, self._on_message)
         if self._hashes.socket is not self._hash_socket:
             if self._hash_socket is not None:
                 self._loop.forget(self._hash_socket)
@@ -123,20 +117,10 @@ class Supervisor:
     # Messages from the executor
 
     def _on_message(self) -> None:
-        try:
-            data = self._socket.recv(CHUNK)
-        except BlockingIOError:
-            return
-        except ConnectionError:
-            data = b""
-        if not data:
-            self._connected = False
-            self._loop.forget(self._socket)
-            if not self._closing:
-                self._stop_run("the Snakemake process died")
-            return
-        for message in self._reader.feed(data):
+        for message in self._link.hear(self._loop):
             getattr(self, f"_do_{message.pop('do')}")(**message)
+        if not self._link.connected and not self._closing:
+            self._stop_run("the Snakemake process died")
 
     def _do_open(self, **message: Any) -> None:
         opening = Opening.from_message(**message)
@@ -251,7 +235,7 @@ class Supervisor:
         if attempt.phase is not Phase.ENDED:
             attempt.phase = Phase.ENDED
             self._unfinished -= 1
-            self._outbox.put({"say": "skipped", "name": attempt.name, "reason": reason})
+            self._link.skipped(attempt.name, reason)
 
     def _note(self, event: str, **fields: Any) -> None:
         if (run := self._run or self._rule_run) is not None:
@@ -283,16 +267,7 @@ class Supervisor:
             assert self._run is not None
             paths = self._run.paths.job(attempt.name)
             self._watchdog.watch(attempt, [paths.stdout, paths.stderr])
-        self._outbox.put(
-            {
-                "say": "started",
-                "name": attempt.name,
-                "pid": attempt.pid,
-                "token": attempt.token,
-                "slot": None if slot.kind is SlotKind.RULE else slot.name,
-                "devices": list(slot.devices),
-            }
-        )
+        self._link.started(attempt, slot)
 
     # Watching and stopping
 
@@ -373,30 +348,20 @@ class Supervisor:
             text = outcome.failure.message
         if records is None or attempt.outcome is None:
             self._tell(JobEnded(attempt.name, outcome.completed or is_retried))
-        self._outbox.put(
-            {
-                "say": "ended",
-                "name": attempt.name,
-                "status": outcome.status.value,
-                "message": text,
-            }
-        )
+        self._link.ended(attempt.name, outcome.status.value, text)
 
     def _finish_run(self) -> None:
         """Stop what no job owns any more, write the report, say goodbye."""
         self._hashes.close()
         processes.send(processes.with_descendants(processes.children(os.getpid())), signal.SIGKILL)
-        goodbye: Message = {"say": "closed", "status": None}
+        goodbye: Message = {"status": None}
         run = self._run or self._rule_run
         if run is not None and not run.joined:
             if self._stopping is None:
                 self._tell(Stop("Snakemake ended before this job was handed over"))
                 self._work_off()
             goodbye |= run.close(interrupted=self._stopping is not None)
-        self._socket.setblocking(True)
-        self._outbox.put(goodbye)
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        self._link.goodbye(goodbye)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from measuring import Cost, finish, middle, run
 
@@ -48,9 +49,8 @@ def run_rules(executor: str, pairs: int) -> Cost:
         return run([*SNAKEMAKE, *LIMITS, *EXECUTORS[executor]], Path(folder))
 
 
-def run_plan(pairs: int) -> Cost:
-    """A plan of as many pairs through `hloop run`."""
-    jobs = []
+def make_plan(pairs: int) -> dict[str, Any]:
+    jobs: list[dict[str, Any]] = []
     for i in range(pairs):
         jobs.append(
             {
@@ -68,9 +68,13 @@ def run_plan(pairs: int) -> Cost:
                 "depends_on": [f"gpu_{i}"],
             }
         )
-    plan = {"schema_version": "mimicx.hloop-plan.v1", "plan_id": "noop", "jobs": jobs}
+    return {"schema_version": "mimicx.hloop-plan.v1", "plan_id": "noop", "jobs": jobs}
+
+
+def run_plan(pairs: int) -> Cost:
+    """A plan of as many pairs through `hloop run`."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "plan.json").write_text(json.dumps(plan))
+        Path(folder, "plan.json").write_text(json.dumps(make_plan(pairs)))
         argv = [sys.executable, "-m", "hloop", "run", "--plan", "plan.json", "--run-dir", "run"]
         return run([*argv, "--devices", "simulated:2"], Path(folder))
 

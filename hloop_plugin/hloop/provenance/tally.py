@@ -19,6 +19,7 @@ from hloop.files import RunPaths
 from hloop.plan.contract import schema_problems
 from hloop.plan.load import load_plan
 from hloop.plan.model import Plan
+from hloop.provenance.chain import REPORT_PATH
 from hloop.provenance.findings import Finding
 from hloop.provenance.formal import FormalKey, key_of
 from hloop.provenance.gatefolder import read_plain
@@ -194,7 +195,7 @@ def _concerns(finding: Finding, job: Scheduled, scheduled: Sequence[Scheduled]) 
     about = {
         other.job_id
         for other in scheduled
-        if finding.where == other.job_id
+        if finding.where in (other.job_id, f"{REPORT_PATH}: {other.job_id}")
         or finding.where.startswith((f"${{RUN_DIR}}/jobs/{other.job_id}/", other.key.folder + "/"))
     }
     return not about or job.job_id in about

@@ -13,7 +13,6 @@ from typing import Any
 
 from hloop.errors import PlanError
 from hloop.files import JobPaths, RunPaths
-from hloop.plan.contract import schema_problems
 from hloop.plan.lint import lint
 from hloop.plan.load import plan_from_document
 from hloop.plan.model import Plan
@@ -23,8 +22,8 @@ from hloop.provenance.reading import (
     Content,
     Refused,
     RunFiles,
+    document_of,
     is_inside,
-    parse,
 )
 from hloop.provenance.records import (
     ATTEMPT_STATUS,
@@ -35,7 +34,6 @@ from hloop.provenance.records import (
     MANIFEST,
     PLAN,
     REPORT,
-    RULES_RUN,
     RUN_RECORD,
     SCHEDULED_JOB,
 )
@@ -44,17 +42,6 @@ _PATHS = RunPaths(Path(RUN_DIR))
 PLAN_PATH, MANIFEST_PATH = str(_PATHS.plan), str(_PATHS.manifest)
 JOURNAL_PATH, REPORT_PATH = str(_PATHS.journal), str(_PATHS.report)
 GATE_PATH = str(_PATHS.formal.gate)
-
-_SCHEMAS = {
-    MANIFEST: "manifest",
-    SCHEDULED_JOB: "scheduled-job",
-    RUN_RECORD: "run-record",
-    ATTEMPT_STATUS: "attempt-status",
-    REPORT: "hloop-run",
-    RULES_RUN: "rules-run",
-}
-# These are JSON, but not canonical: the published formats have decimals.
-_LOOSE = (PLAN, REPORT)
 
 REJECTED = "rejected"
 
@@ -391,33 +378,10 @@ class _Walk:
         if content.links > 1:
             self._add("hard_link", path, f"it has {content.links} names", "one")
         try:
-            return Record(path, type, content, self._document(type, path, content.data))
+            return Record(path, type, content, document_of(type, path, content.data))
         except Refused as error:
             self._add(error.code, path, error.found)
             return Record(path, type, content, None)
-
-    def _document(self, type: str, path: str, data: bytes) -> dict[str, Any] | None:
-        if type == JOURNAL:
-            return None
-        document = parse(data, is_canonical=type not in _LOOSE)
-        if type == REPORT and isinstance(document, dict) and document.get("_type") == RULES_RUN:
-            # A run without a plan has a report of its own, which is canonical.
-            type, document = RULES_RUN, parse(data, is_canonical=True)
-        key = "schema_version" if type in _LOOSE else "_type"
-        if not isinstance(document, dict) or document.get(key) != type:
-            found = document.get(key) if isinstance(document, dict) else None
-            raise Refused("wrong_type", f"its {key} is {found!r}, not {type!r}")
-        if name := _SCHEMAS.get(type):
-            try:
-                problems = schema_problems(document, name)
-            except RecursionError:
-                raise Refused("schema", "it is nested too deeply") from None
-            if problems:
-                raise Refused("schema", "; ".join(map(str, problems[:5])))
-        job_id = document.get("job_id")
-        if job_id is not None and path.split("/")[2] != job_id:
-            raise Refused("wrong_job", f"it tells of the job {job_id!r}")
-        return document
 
 
 def _is_name(job_id: str) -> bool:

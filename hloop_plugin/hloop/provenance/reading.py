@@ -16,9 +16,31 @@ from typing import Any
 
 from hloop import canonical
 from hloop.files import kind_of
+from hloop.plan.contract import schema_problems
+from hloop.provenance.records import (
+    ATTEMPT_STATUS,
+    JOURNAL,
+    MANIFEST,
+    PLAN,
+    REPORT,
+    RULES_RUN,
+    RUN_RECORD,
+    SCHEDULED_JOB,
+)
 
 RUN_DIR = "${RUN_DIR}"
 REPO_ROOT = "${REPO_ROOT}"
+
+_SCHEMAS = {
+    MANIFEST: "manifest",
+    SCHEDULED_JOB: "scheduled-job",
+    RUN_RECORD: "run-record",
+    ATTEMPT_STATUS: "attempt-status",
+    REPORT: "hloop-run",
+    RULES_RUN: "rules-run",
+}
+# These are JSON, but not canonical: the published formats have decimals.
+_LOOSE = (PLAN, REPORT)
 
 # No record of a run that fits on a machine is larger.
 MAX_RECORD_BYTES = 2**30
@@ -184,3 +206,35 @@ def parse(data: bytes, *, is_canonical: bool) -> Any:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"not JSON: {name}")
+
+
+def document_of(type: str, path: str, data: bytes) -> dict[str, Any] | None:
+    """Give what a record holds; None for a journal, which is only hashed.
+
+    Args:
+        path: portable; it names the job that the record must tell of.
+
+    Raises:
+        Refused: ``not_canonical``, ``wrong_type``, ``schema`` or ``wrong_job``.
+    """
+    if type == JOURNAL:
+        return None
+    document = parse(data, is_canonical=type not in _LOOSE)
+    if type == REPORT and isinstance(document, dict) and document.get("_type") == RULES_RUN:
+        # A run without a plan has a report of its own, which is canonical.
+        type, document = RULES_RUN, parse(data, is_canonical=True)
+    key = "schema_version" if type in _LOOSE else "_type"
+    if not isinstance(document, dict) or document.get(key) != type:
+        found = document.get(key) if isinstance(document, dict) else None
+        raise Refused("wrong_type", f"its {key} is {found!r}, not {type!r}")
+    if name := _SCHEMAS.get(type):
+        try:
+            problems = schema_problems(document, name)
+        except RecursionError:
+            raise Refused("schema", "it is nested too deeply") from None
+        if problems:
+            raise Refused("schema", "; ".join(map(str, problems[:5])))
+    job_id = document.get("job_id")
+    if job_id is not None and path.split("/")[2] != job_id:
+        raise Refused("wrong_job", f"it tells of the job {job_id!r}")
+    return document

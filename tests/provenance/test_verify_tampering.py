@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from supervised import Supervised, job, rendered
 from tampering import JOBS, PER_JOB, Copy, run_small
 
 STATUS, RECORD, SCHEDULED = "attempt_status", "run_record", "scheduled_job"
@@ -484,6 +486,65 @@ def on_one_device(copy: Copy) -> None:
         copy.edit(copy.record(job_id, SCHEDULED), change)
 
 
+def other_checkpoint(copy: Copy) -> None:
+    copy.edit(
+        copy.record("make", RECORD), lambda document: add(document["checkpoints"][0], "size", 1)
+    )
+
+
+def more_environment(copy: Copy) -> None:
+    copy.edit(
+        copy.record("make", SCHEDULED), lambda document: document["environment"].update(X="1")
+    )
+
+
+def other_device(copy: Copy) -> None:
+    copy.edit(copy.record("make", SCHEDULED), lambda document: document["device"].update(name="X"))
+
+
+def swap_devices(copy: Copy) -> None:
+    """Both gpu jobs on the other's device, wherever that is said."""
+    first, second = (copy.load(copy.record(job_id, SCHEDULED)) for job_id in ("make", "other"))
+    names = ("HLOOP_DEVICE_ID", "MIMICX_DEVICE_ID")
+    for job_id, other in (("make", second), ("other", first)):
+        fields = {key: other[key] for key in ("device", "slot", "gpu_uuid")}
+
+        def change(
+            document: Any, fields: Any = fields, environment: Any = other["environment"]
+        ) -> None:
+            document.update(fields)
+            document["environment"] |= {name: environment[name] for name in names}
+
+        copy.edit(copy.record(job_id, SCHEDULED), change)
+
+
+def fail_first(copy: Copy) -> None:
+    """A job failed, and the one that depends on it ran."""
+    failure = {"reason": "exit_code", "message": "it exited with 1"}
+    copy.edit(copy.record("make", RECORD), lambda document: document.update(returncode=1))
+    status(status="failed", returncode=1, outputs=[], failure=failure)(copy)
+    claim(status="failed", returncode=1, failure={**failure, "stderr_tail": ""})(copy)
+    report(status="failed")(copy)
+
+
+def other_input(copy: Copy) -> None:
+    """An input that is not the one that the plan asks for, in every record and on the disk."""
+    data = b"another text\n"
+    (copy.repo_root / "in.txt").write_bytes(data)
+    sha256 = hashlib.sha256(data).hexdigest()
+
+    def change(document: Any) -> None:
+        document["input_digests"][0].update(sha256=sha256, size=len(data))
+
+    copy.edit(copy.record("make", SCHEDULED), change)
+    copy.edit(
+        "hloop_run.json",
+        lambda document: _job(document, "make")["inputs"][0].update(
+            sha256=sha256, size_bytes=len(data)
+        ),
+    )
+
+
 STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
     "completed with exit 1": (both(RECORD, "returncode", 1), "self_report_mismatch"),
     "completed with a signal": (status(signal="SIGKILL"), "self_report_mismatch"),
@@ -515,6 +576,12 @@ STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
     "another slot": (scheduled(slot="device 1"), "plan_mismatch"),
     "no inputs": (scheduled(input_digests=[]), "plan_mismatch"),
     "no outputs": (status(outputs=[]), "plan_mismatch"),
+    "another input than the plan's": (other_input, "plan_mismatch"),
+    "another variable": (more_environment, "plan_mismatch"),
+    "another device": (other_device, "plan_mismatch"),
+    "the device of another": (swap_devices, "plan_mismatch"),
+    "a dependency that failed": (fail_first, "dependency_order"),
+    "another checkpoint": (other_checkpoint, "self_report_mismatch"),
     "no checkpoint": (record(checkpoints=[]), "plan_mismatch"),
     "a gate in an exploratory run": (
         scheduled(fidelity_gate={"path": "x", "digest": "sha256:" + "0" * 64}),
@@ -577,6 +644,37 @@ def test_another_story_contradicts_itself(copy: Copy, story: str) -> None:
     copy.seal()
     codes = copy.codes()
     assert code in codes and "record_changed" not in codes
+
+
+def test_a_story_of_fewer_workers_contradicts_itself(tmp_path: Path) -> None:
+    supervised = Supervised(tmp_path)
+    try:
+        supervised.open(rendered(tmp_path, job("a", "sleep 0.3"), job("b", "sleep 0.3")))
+        supervised.ready("a", "b")
+        supervised.ended("a", "b")
+        supervised.close()
+    finally:
+        supervised.end()
+    copy = Copy(tmp_path)
+    assert copy.codes() == set()
+    limits = {"cpu": 1, "io": 2}
+    manifest(limits=limits)(copy)
+    copy.edit("hloop_run.json", lambda document: document["scheduling"].update(limits=limits))
+    copy.seal(jobs=("a", "b"))
+    assert copy.codes() == {"limit_exceeded"}
+
+
+def test_a_story_of_other_waves_contradicts_itself(tmp_path: Path) -> None:
+    run_small(tmp_path / "root", "bulk-sync")
+    copy = Copy(tmp_path / "root")
+    waves = [["make"], ["read", "last"], ["other"]]
+    for wave, job_ids in enumerate(waves):
+        for job_id in job_ids:
+            name = copy.record(job_id, SCHEDULED)
+            copy.edit(name, lambda document, wave=wave: document.update(wave=wave))
+    report(waves=waves)(copy)
+    copy.seal()
+    assert copy.codes() == {"wave_overlap"}
 
 
 def test_a_story_that_is_not_true_is_not_complete(copy: Copy) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,12 +149,12 @@ class Copy:
         how(document)
         self.store(name, document)
 
-    def seal(self, leave: str = "") -> None:
+    def seal(self, leave: str = "", jobs: Sequence[str] = JOBS) -> None:
         """Make the whole chain fit again, from the bottom to the top, as a forger would; but
         for what the record ``leave`` refers to."""
         self._refresh("manifest.json", lambda document: document["upstream"])
         for name in PER_JOB:
-            for job_id in JOBS:
+            for job_id in jobs:
                 path = f"jobs/{job_id}/{name}"
                 if path != leave and self.path(path).exists():
                     self._refresh(path, lambda document: document["upstream"])

@@ -4,12 +4,12 @@ It is append-only and written line by line, so that it is right up to the last l
 run dies, and it is enough to make the run report from. The events and their fields:
 
 ``run_started``
-    First line. ``time``, ``monotonic_ns``, ``plan_id``, ``plan_semantic_hash``,
-    ``experiment_digest``, ``placement_digest``, ``mode``, ``placement``, ``keep_going``,
+    First line. ``time``, ``monotonic_ns``, ``mode``, ``placement``, ``keep_going``,
     ``limits`` ``{"cpu": n, "io": n}``, ``devices`` ``[{logical, token, uuid, name,
     simulated}]``, ``devices_source`` (how they were found, a sentence), ``repo_root``,
     ``run_dir``, ``host`` (mapping), ``versions`` (mapping), ``executor``, ``session_id``,
-    ``run_kind``.
+    ``run_kind``; and with a plan ``plan_id``, ``plan_semantic_hash``, ``experiment_digest``,
+    ``placement_digest``.
 ``job_ready``
     ``job``. Handed over, inputs checked.
 ``wave_started``
@@ -26,6 +26,19 @@ run dies, and it is enough to make the run report from. The events and their fie
     or null, ``attempt_status`` (the reference to the record) or null. Comes without
     ``job_started`` where a job could not start, and a second time where Snakemake did not take
     the outputs of a job that had completed.
+``rule_scheduled``
+    ``job`` (the name of an attempt of a job that no plan holds), ``rule``, ``retried``,
+    ``temporary``, ``not_covered`` (absolute paths; as in the report), ``slot``, ``devices``
+    (logical). Only where such jobs get records, as the next four.
+``rule_started``
+    ``job``, ``time``, ``pid``.
+``rule_gone``
+    As ``job_gone``.
+``rule_ended``
+    ``job``, ``status``, ``failure`` ``{reason, message}`` or null, ``attempt_status``, and
+    ``rule`` to ``not_covered`` once more. Comes alone where a job's inputs were not there.
+``rule_rejected``
+    ``job``. Snakemake did not take the outputs of a job that had completed.
 ``job_skipped``
     ``job``, ``reason``.
 ``stopping``

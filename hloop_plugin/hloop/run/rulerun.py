@@ -43,6 +43,7 @@ from hloop.run.rulesreport import (
     ENDED,
     GONE,
     REJECTED,
+    SCHEDULED,
     STARTED,
     rule_entries,
     run_status,
@@ -174,22 +175,21 @@ class RuleRun:
         # A job with several devices has no such field; they stand in its environment.
         if len(slot.devices) == 1:
             attempt.device = self.table.devices[slot.devices[0]]
+        # First, so that whoever closes the run for a supervisor that died knows of it.
+        self.journal.append(
+            SCHEDULED,
+            job=attempt.record_name,
+            **self._declared[attempt.name],
+            slot=slot.name,
+            devices=list(slot.devices),
+        )
         self.evidence.schedule(attempt)
 
     # While it runs
 
     def started(self, attempt: Attempt) -> None:
         self.evidence.started(attempt)
-        assert attempt.slot is not None
-        self.journal.append(
-            STARTED,
-            attempt.started,
-            job=attempt.record_name,
-            **self._declared[attempt.name],
-            pid=attempt.pid,
-            slot=attempt.slot.name,
-            devices=list(attempt.slot.devices),
-        )
+        self.journal.append(STARTED, attempt.started, job=attempt.record_name, pid=attempt.pid)
 
     def gone(self, attempt: Attempt) -> None:
         """Every process of the attempt is gone."""
@@ -272,7 +272,7 @@ class RuleRun:
         mend_journal(self.paths.journal)
         under_way: dict[str, dict[str, Any]] = {}
         for event in read_journal(self.paths.journal):
-            if event["event"] == STARTED:
+            if event["event"] == SCHEDULED:
                 under_way[event["job"]] = event
             elif event["event"] == ENDED:
                 under_way.pop(event["job"], None)

@@ -14,7 +14,8 @@ from hloop.files import RunPaths
 from hloop.portable import Portable
 from hloop.provenance.records import JOURNAL, MANIFEST, RULES_RUN, Reference, Status
 
-STARTED, GONE, ENDED, REJECTED = "rule_started", "rule_gone", "rule_ended", "rule_rejected"
+SCHEDULED, STARTED, GONE = "rule_scheduled", "rule_started", "rule_gone"
+ENDED, REJECTED = "rule_ended", "rule_rejected"
 """The journal's events for jobs that no plan holds."""
 
 
@@ -23,7 +24,7 @@ def rule_entries(events: Iterable[Mapping[str, Any]], portable: Portable) -> lis
     entries: dict[str, dict[str, Any]] = {}
     for event in events:
         match event["event"]:
-            case "rule_started":
+            case "rule_scheduled":
                 message = "the run ended before the job's end was recorded"
                 failure = {"reason": "unfinished", "message": message}
                 entries[event["job"]] = _entry(event, Status.CANCELLED, failure, portable)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from supervised import wait_for
 from tampering import Copy, run_small
 
 
@@ -105,3 +108,32 @@ def test_a_name_with_control_characters_is_printed_without_them(hloop: Any, copy
     copy.path("\x1b[31mred\n").touch()
     out = hloop("verify", copy.root).out
     assert "\\x1b[31mred\\n" in out and "\x1b" not in out
+
+
+def test_on_a_terminal_a_bar_shows_that_it_takes_a_while(
+    hloop: Any, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hloop.cli import verify as command
+    from hloop.provenance import contents
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    read = contents.hash_file
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        wait_for(shown.getvalue, "the bar")
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(command, "BAR_AFTER_SECONDS", 0.01)
+    monkeypatch.setattr(contents, "hash_file", slowly)
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    assert hloop("verify", copy.root).code == 0
+    assert "bytes" in shown.getvalue()
+
+
+def test_a_quick_run_shows_no_bar(hloop: Any, copy: Copy) -> None:
+    assert hloop("verify", copy.root).err == ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -94,27 +94,21 @@ def _bar() -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    began = time.monotonic()
-    shown: list[Any] = []
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeElapsedColumn
 
-    def progress(done: int, total: int) -> None:
-        if not shown:
-            if time.monotonic() - began < BAR_AFTER_SECONDS:
-                return
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
-            columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
-            shown.append(Progress(*columns, console=Console(stderr=True), transient=True))
-            shown[0].add_task("reading", total=total)
-            shown[0].start()
-        shown[0].update(0, completed=done)
-
+    columns = (BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("reading", total=None)
+    # The first file may be a large one: the bar does not wait for it.
+    timer = threading.Timer(BAR_AFTER_SECONDS, bar.start)
+    timer.start()
     try:
-        yield progress
+        yield lambda done, total: bar.update(task, completed=done, total=total)
     finally:
-        if shown:
-            shown[0].stop()
+        timer.cancel()
+        timer.join()
+        bar.stop()
 
 
 def _print(verdict: Verdict) -> None:

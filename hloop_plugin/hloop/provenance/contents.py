@@ -168,6 +168,8 @@ def _read_all(
         if progress is not None:
             progress(done, total)
 
+    if progress is not None:
+        progress(0, total)
     small = [key for key in wanted if _size(files, key) <= _INLINE_BYTES]
     large = sorted(wanted.keys() - set(small), key=lambda key: _size(files, key), reverse=True)
     if large:

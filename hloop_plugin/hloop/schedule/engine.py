@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from hloop.schedule.events import (
+    DeviceGranted,
+    DeviceLost,
+    DeviceWithheld,
     EngineSettings,
     Event,
     Instruction,
@@ -25,6 +28,8 @@ from hloop.schedule.events import (
     SlotFreed,
     SlotKind,
     Stop,
+    Unplaceable,
+    Want,
 )
 from hloop.schedule.graph import dependants_of, longest_before, topological_order
 from hloop.schedule.modes import RULES
@@ -144,6 +149,15 @@ class Engine:
                     out += self._added(node)
                 case Stop(reason):
                     out += self._halt(reason)
+                case DeviceWithheld(device):
+                    self._slots.withhold(device)
+                case DeviceGranted(device):
+                    self._slots.grant(device)
+                    self._rules.opened((device,))
+                case DeviceLost(device, reason):
+                    self._slots.lose(device, reason)
+                    self._rules.lost()
+                    out += self._unplaceable(self._entries.values())
         chosen = self._rules.choose()
         for instruction in chosen:
             if isinstance(instruction, Launch):
@@ -179,7 +193,17 @@ class Engine:
         if entry.state is JobState.SKIPPED:
             return [Skip(entry.job_id, entry.reason, handed=True)]
         self._advance(entry)
-        return []
+        return self._unplaceable([entry])
+
+    def _unplaceable(self, entries: Iterable[JobEntry]) -> list[Instruction]:
+        """Refuse the jobs that are handed over and need what is lost."""
+        found: list[Instruction] = []
+        for entry in entries:
+            waits = entry.handed and entry.state in NOT_STARTED and not entry.refused
+            if waits and (reason := self._slots.why_never(entry)):
+                entry.refused = True
+                found.append(Unplaceable(entry.job_id, reason))
+        return found
 
     def _advance(self, entry: JobEntry) -> None:
         """A job that is handed over and waits for no dependency is ready."""
@@ -193,7 +217,7 @@ class Engine:
         assert entry.slot is not None
         entry.state = JobState.GONE
         self._slots.give_back(entry.slot)
-        self._rules.freed(entry.slot)
+        self._rules.opened(entry.slot.devices)
 
     def _ended(self, entry: JobEntry, completed: bool) -> list[Instruction]:
         if entry.slot is None:
@@ -265,6 +289,11 @@ class Engine:
         return skipped
 
     # What can be asked
+
+    def wants(self) -> list[Want]:
+        """Say which withheld devices would let jobs start if they were granted now, in the
+        order of right. Nothing is wanted that no job would start on at once."""
+        return self._rules.wants() if self._slots.withheld else []
 
     @property
     def finished(self) -> bool:
@@ -339,7 +368,7 @@ class Engine:
                 ready = entry.handed and not entry.unmet
                 assert ready == (entry.state is JobState.READY)
         self._slots.check([e.slot for e in running if e.state is JobState.RUNNING and e.slot])
-        self._rules.check([e for e in entries if e.state is JobState.READY])
+        self._rules.check([e for e in entries if e.state is JobState.READY and not e.refused])
 
 
 def _check_plan_node(node: JobNode, devices: frozenset[int], placement: Placement) -> None:

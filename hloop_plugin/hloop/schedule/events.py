@@ -138,7 +138,46 @@ class Stop:
     reason: str
 
 
-Event = JobAdded | JobReady | SlotFreed | JobEnded | JobRejected | Stop
+@dataclass(frozen=True, slots=True)
+class DeviceWithheld:
+    """From now on no job may start on this device: the run has no lease of it.
+
+    A job that has it goes on. A device that nobody speaks of may be used.
+    """
+
+    device: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGranted:
+    """Jobs may start on this device again: the run has its lease."""
+
+    device: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLost:
+    """This device does not work any more. A job that has it goes on; no other starts there.
+
+    Attributes:
+        reason: why, as a phrase: ``GPU is lost``.
+    """
+
+    device: int
+    reason: str
+
+
+Event = (
+    JobAdded
+    | JobReady
+    | SlotFreed
+    | JobEnded
+    | JobRejected
+    | Stop
+    | DeviceWithheld
+    | DeviceGranted
+    | DeviceLost
+)
 
 
 # Instructions
@@ -182,7 +221,38 @@ class Skip:
     handed: bool
 
 
-Instruction = Launch | WaveStarted | Skip
+@dataclass(frozen=True, slots=True)
+class Unplaceable:
+    """This job was handed over and can never start, since devices are lost.
+
+    It is said once. The caller ends the job (:class:`JobEnded`).
+
+    Attributes:
+        reason: why, as a phrase: ``device 0 is lost: GPU is lost``.
+    """
+
+    job_id: str
+    reason: str
+
+
+Instruction = Launch | WaveStarted | Skip | Unplaceable
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What would let jobs start: devices that are withheld, some of them together.
+
+    Attributes:
+        job_id: the first of these jobs.
+        devices: any of these, the best first.
+        least: with so many of them at least one job starts.
+        most: of more there would be no use.
+    """
+
+    job_id: str
+    devices: tuple[int, ...]
+    least: int = 1
+    most: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,10 @@ class Queue:
             heappop(self._heap)
         return None
 
+    def in_order(self) -> list[JobEntry]:
+        """Give all that wait, the one whose turn it is first."""
+        return [entry for _, entry in sorted(self._heap) if entry.state in NOT_STARTED]
+
     def pop(self) -> JobEntry:
         """Take out the job that :meth:`first` gave."""
         return heappop(self._heap)[1]

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heappop, heappush
 
-from hloop.schedule.events import EngineSettings, JobNode, Launch, Slot, SlotKind
+from hloop.schedule.events import (
+    EngineSettings,
+    JobNode,
+    Launch,
+    Placement,
+    Slot,
+    SlotKind,
+    Want,
+)
 
 
 class JobState(StrEnum):
@@ -57,6 +65,7 @@ class JobEntry:
         slot: where it was launched; None before.
         tainted: a dependency has failed, directly or further up.
         reason: why it is skipped; "" while it is not.
+        refused: it was said that it can never start.
     """
 
     node: JobNode
@@ -71,6 +80,7 @@ class JobEntry:
     slot: Slot | None = None
     tainted: bool = False
     reason: str = ""
+    refused: bool = False
 
     @property
     def job_id(self) -> str:
@@ -113,8 +123,11 @@ class Slots:
 
     Attributes:
         devices: the logical devices that exist, ascending.
-        idle: those that nobody uses, ascending.
+        idle: those that a job could start on now, ascending.
         users: device to the id of the job that uses it.
+        withheld: those that no job may start on, for want of a lease.
+        lost: those that do not work any more, with the reason.
+        shared: a device pin is only a preference.
     """
 
     def __init__(self, settings: EngineSettings):
@@ -130,6 +143,9 @@ class Slots:
         self.devices = tuple(settings.devices)
         self.idle = list(settings.devices)
         self.users: dict[int, str] = {}
+        self.withheld: set[int] = set()
+        self.lost: dict[int, str] = {}
+        self.shared = settings.placement is Placement.ANY
         self.workers = {
             SlotKind.CPU: _Workers(settings.cpu_workers),
             SlotKind.IO: _Workers(settings.io_workers),
@@ -139,6 +155,74 @@ class Slots:
     def is_idle(self, device: int) -> bool:
         at = bisect_left(self.idle, device)
         return at < len(self.idle) and self.idle[at] == device
+
+    # Devices that come and go
+
+    def withhold(self, device: int) -> None:
+        self.withheld.add(device)
+        self._sort_in(device)
+
+    def grant(self, device: int) -> None:
+        self.withheld.discard(device)
+        self._sort_in(device)
+
+    def lose(self, device: int, reason: str) -> None:
+        self.lost.setdefault(device, reason)
+        self._sort_in(device)
+
+    def _sort_in(self, device: int) -> None:
+        """Make a device idle, or not, by what is known of it."""
+        if device not in self.devices:
+            raise ValueError(f"there is no device {device}")
+        away = device in self.users or device in self.withheld or device in self.lost
+        if self.is_idle(device) and away:
+            self.idle.remove(device)
+        elif not self.is_idle(device) and not away:
+            insort(self.idle, device)
+
+    @property
+    def usable(self) -> int:
+        """How many devices work."""
+        return len(self.devices) - len(self.lost)
+
+    @property
+    def obtainable(self) -> list[int]:
+        """The devices that would be idle if they were granted, ascending."""
+        return sorted(self.withheld - self.users.keys() - self.lost.keys())
+
+    def fits(self, entry: JobEntry) -> bool:
+        """Whether a job's slot is free."""
+        if entry.node.kind is not SlotKind.GPU:
+            return self.workers[entry.node.kind].free
+        if entry.node.device is not None and not self.shared:
+            return self.is_idle(entry.node.device)
+        return len(self.idle) >= entry.devices_needed
+
+    def want(self, entry: JobEntry) -> Want | None:
+        """Say which devices a job must be granted to start; None where that cannot help now."""
+        found, pin = self.obtainable, entry.node.device
+        if pin is not None and not self.shared:
+            return Want(entry.job_id, (pin,)) if pin in found else None
+        missing = entry.devices_needed - len(self.idle)
+        if not 0 < missing <= len(found):
+            return None
+        found.sort(key=lambda device: device != pin)
+        return Want(entry.job_id, tuple(found), missing, missing)
+
+    def why_never(self, entry: JobEntry) -> str:
+        """Say why a job can never start: what it needs is lost. "" where it can."""
+        needed, pin = entry.devices_needed, entry.node.device
+        if not needed or not self.lost:
+            return ""
+        if pin is not None and not self.shared:
+            return f"device {pin} is lost: {self.lost[pin]}" if pin in self.lost else ""
+        if needed <= self.usable:
+            return ""
+        device, reason = next(reversed(self.lost.items()))
+        left = "none is" if not self.usable else f"{self.usable} of the {needed} that it needs are"
+        return f"device {device} is lost: {reason}; {left} left"
+
+    # Launching
 
     def launch(self, entry: JobEntry) -> Launch:
         """Start a job whose slot is free, and note that in the entry.
@@ -165,7 +249,7 @@ class Slots:
         """Free a slot."""
         for device in slot.devices:
             del self.users[device]
-            insort(self.idle, device)
+            self._sort_in(device)
         if slot.kind is not SlotKind.GPU:
             self.workers[slot.kind].give_back(slot.index)
 
@@ -173,8 +257,8 @@ class Slots:
         """Assert that exactly these slots are taken, each once, and none beyond a limit."""
         used = [device for slot in slots for device in slot.devices]
         assert sorted(used) == sorted(self.users)
-        assert sorted(used + self.idle) == list(self.devices)
-        assert self.idle == sorted(self.idle)
+        away = {*used, *self.withheld, *self.lost}
+        assert self.idle == [device for device in self.devices if device not in away]
         for kind, workers in self.workers.items():
             taken = [slot.index for slot in slots if slot.kind is kind]
             assert len(set(taken)) == len(taken) == workers.in_use

@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 import pytest
 import snakemake_executor_plugin_hloop as plugin
-from snakemake import api, exceptions, parser
+from snakemake import api, exceptions, io, parser
 from snakemake.executors import local
 from snakemake.scheduling import greedy
 from snakemake.settings import types as settings
@@ -92,7 +92,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     )
     found.resource = found.rule.resources.get("gpu")
     found.output = found.job.output[0]
-    found.shell, found.exceptions = shell, exceptions
+    found.snakefile = next(found.workflow.included)
+    found.shell, found.exceptions, found.io = shell, exceptions, io
     yield found
 
 
@@ -133,7 +134,9 @@ NEEDS = [
     Need("job", "threads", "OMP_NUM_THREADS and the like"),
     Need("job", "resources.get", "tmpdir and shell_exec", ("name",)),
     Need("job", "wildcards", "evaluates the resource gpu"),
-    Need("job", "input", "evaluates the resource gpu"),
+    Need("job", "input", "evaluates the resource gpu; the inputs in records"),
+    Need("job", "input._allitems", "the names that a rule gives its inputs", ()),
+    Need("job", "output", "the outputs in records"),
     Need("job", "prepare", "makes folders and removes old outputs before a job", ()),
     Need("job", "remove_existing_output", "makes room for outputs from the cache", ()),
     Need("output", "prepare", "makes the folder for an output from the cache", ()),
@@ -143,6 +146,8 @@ NEEDS = [
     Need("group", "attempt", "tells the attempts of a retried group apart"),
     Need("group", "restart_times", "a group that is retried has not failed the run"),
     Need("group", "name", "names a group in messages"),
+    Need("group", "input", "the inputs in records"),
+    Need("group", "output", "the outputs in records"),
     Need("rule", "name", "names a rule in messages"),
     Need("rule", "cache", "whether outputs go into Snakemake's cache"),
     Need("rule", "resources.get", "the devices that a rule asks for, before clamping", ("name",)),
@@ -172,6 +177,11 @@ NEEDS = [
     Need("workflow", "dryrun", "common.smk: a dry run may look at a used run directory"),
     Need("workflow", "touch", "common.smk: so may --touch"),
     Need("workflow", "is_main_process", "common.smk: so may a Snakemake for one job"),
+    Need("workflow", "included", "the Snakefiles in the manifest of a run without a plan"),
+    Need("workflow", "configfiles", "the configuration in that manifest"),
+    Need("snakefile", "get_path_or_uri", "where a Snakefile lies", ("secret_free=",)),
+    Need("dag", "temp_input", "the inputs that Snakemake removes", ("job",)),
+    Need("io", "is_flagged", "directory(), temp(), pipe() and the like", ("file", "flag")),
     Need("dag", "needrun_jobs", "which jobs of the plan are asked for", ()),
     Need("dag", "bfs", "the jobs of the plan below a failed rule", ("direction", "job")),
     Need("dag", "depending", "the jobs of the plan below a failed rule"),
@@ -182,6 +192,7 @@ NEEDS = [
     Need("executor", "report_job_success", "tells that a job completed", ("job_info",)),
     Need("executor", "report_job_error", "tells that a job failed", ("job_info", "msg=")),
     Need("executor", "format_job_exec", "the command of a spawned Snakemake", ("job",)),
+    Need("executor", "get_envvar_declarations", "what records must not show of it", ()),
     Need("executor", "executor_settings", "the --hloop-… options"),
     Need("executor", "logger.info", "prints what starts where", ("text",)),
     # What a native shell command is made of
@@ -231,6 +242,14 @@ def test_the_cache_is_awaited_by_job(name: str) -> None:
     method = getattr(OutputFileCache, name)
     assert inspect.iscoroutinefunction(method)
     assert list(inspect.signature(method).parameters) == ["self", "job"]
+
+
+def test_records_know_the_flags_of_files() -> None:
+    made = {
+        flag: io.is_flagged(getattr(io, flag)("x"), flag)
+        for flag in ("temp", "pipe", "service", "touch", "directory")
+    }
+    assert all(made.values()), made
 
 
 def test_an_evaluated_resource_has_a_value(real: SimpleNamespace) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from hloop import __version__
 from hloop.cli.attest import command as attest
+from hloop.cli.benchmark import command as benchmark
 from hloop.cli.compare import command as compare
 from hloop.cli.digest import command as digest
 from hloop.cli.export import command as export
@@ -61,6 +62,7 @@ app.command("plan")(plan)
 app.command("prepare")(prepare)
 app.command("run")(run)
 app.command("compare")(compare)
+app.command("benchmark")(benchmark)
 app.command("verify")(verify)
 app.command("digest")(digest)
 app.command("export")(export)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,14 @@ DurationsOption = Annotated[
         "it. [default: the plan's expected_seconds]",
     ),
 ]
+ModesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODES",
+        help="Which modes, and in which order: sequential, hloop, bulk-sync, with commas between "
+        "them. [default: all three]",
+    ),
+]
 RepoRootOption = Annotated[
     Path | None,
     typer.Option(
@@ -60,3 +69,21 @@ def repo_root_or_here(repo_root: Path | None) -> Path:
     root = (repo_root or Path()).absolute()
     check_repo_root(root)
     return root
+
+
+def modes_of(text: str | None, default: Iterable[str] = tuple(Mode)) -> tuple[Mode, ...]:
+    """Give the modes that ``--modes`` names, in their order.
+
+    Raises:
+        HloopError: there is no such mode, or one is named twice.
+    """
+    from hloop.errors import HloopError, Problem
+
+    names = list(default) if text is None else [name.strip() for name in text.split(",")]
+    known = {mode.value: mode for mode in Mode}
+    if set(names) <= known.keys() and len(set(names)) == len(names):
+        return tuple(known[name] for name in names)
+    expected = f"some of {', '.join(known)}, each once"
+    raise HloopError(
+        Problem("usage", "--modes", f"{', '.join(names)!r} is not possible", expected)
+    )

@@ -1,0 +1,275 @@
+"""Makes the runs of a benchmark, one after another, and goes on with one that was interrupted.
+
+A run that is there is taken over only where its own files prove it; what is not is put aside
+and never deleted. What the runs come to is for :mod:`hloop.report.summary` to say.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hloop import files
+from hloop.errors import HloopError, Problem, RunDirectoryError
+from hloop.files import RunPaths
+from hloop.plan.load import load_checked
+from hloop.plan.model import Plan
+from hloop.plan.prepare import materialize
+from hloop.provenance.verify import Verdict, verify
+from hloop.report.benchmark import BenchmarkPaths, PlannedRun, Protocol
+from hloop.report.decision import decision_hash
+from hloop.report.load import load_report
+from hloop.run.execution import check_may_begin, execute
+from hloop.run.surroundings import Surroundings, other_runs
+
+# A run whose hloop benchmark was killed stops its jobs first: grace period and a little more.
+PATIENCE_SECONDS = 15.0
+
+Alive = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run of a benchmark that is complete and unaltered.
+
+    Attributes:
+        report: its run report.
+        manifest: its manifest.
+        head: the digest over the report, ``sha256:<hex>``.
+        decision: see :func:`hloop.report.decision.decision_hash`.
+        surroundings: see :class:`hloop.run.surroundings.Surroundings`; None where whoever made
+            the run was killed before it could write them down.
+        taken_over: an earlier call made it.
+    """
+
+    planned: PlannedRun
+    report: dict[str, Any]
+    manifest: dict[str, Any]
+    head: str
+    decision: str | None
+    surroundings: dict[str, Any] | None
+    taken_over: bool
+
+
+class Stopped(HloopError):
+    """A benchmark that cannot go on: a run failed, or does not verify."""
+
+    exit_code = 1
+
+
+class Interrupted(HloopError):
+    """A benchmark that a signal ended; the same call again continues it."""
+
+
+class Benchmark:
+    """The runs of one plan in one folder."""
+
+    def __init__(self, plan: Plan, protocol: Protocol, root: Path, repo_root: Path):
+        self.plan = plan
+        self.protocol = protocol
+        self.paths = BenchmarkPaths(root.absolute())
+        self.repo_root = repo_root
+        self._session = uuid.uuid4().hex
+        self._plan_bytes = b""
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Make the folder this benchmark's own for as long as the context lasts.
+
+        Writes the plan and the protocol, or finds the same ones there.
+
+        Raises:
+            RunDirectoryError: another benchmark is there or at work, or the folder cannot be
+                written to.
+        """
+        materialize(self.plan, self.paths.root)
+        self._plan_bytes = self.paths.plan.read_bytes()
+        fd = os.open(self.paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise _in_use(f"another hloop benchmark is at work in {self.paths.root}") from None
+            self._publish_protocol()
+            self._await_former_run()
+            yield
+        finally:
+            os.close(fd)
+
+    def _publish_protocol(self) -> None:
+        path = self.paths.protocol
+        document = self.protocol.to_document(hashlib.sha256(self._plan_bytes).hexdigest())
+        with suppress(FileExistsError):
+            files.publish(path, json.dumps(document, indent=2).encode() + b"\n")
+        try:
+            found = json.loads(path.read_bytes())
+        except ValueError:
+            found = {}
+        if differing := [name for name in document if found.get(name) != document[name]]:
+            name = differing[0]
+            raise RunDirectoryError(
+                Problem(
+                    "other_protocol",
+                    name,
+                    f"the benchmark in this folder has {found.get(name)!r}",
+                    f"{document[name]!r}, as it is asked for now",
+                    "Ask for the same, or choose another folder",
+                ),
+                file=path,
+            )
+
+    def _await_former_run(self) -> None:
+        """Wait for a run of a benchmark that was killed: it may still be stopping its jobs."""
+        prefix = f"{self.paths.root}/"
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any((other.run_dir or "").startswith(prefix) for other in other_runs()):
+            if time.monotonic() > deadline:
+                raise _in_use(f"a run in {self.paths.root} has not ended yet")
+            time.sleep(0.2)
+
+    def existing(self, planned: PlannedRun) -> MeasuredRun | None:
+        """Take over a run that is there; put aside what cannot be taken over.
+
+        Raises:
+            RunDirectoryError: it cannot be put aside.
+        """
+        run_dir = self.paths.run_dir(planned)
+        if not os.path.lexists(run_dir):
+            return None
+        measured, _why = self._examine(planned, taken_over=True)
+        if measured is None:
+            self._put_aside(planned)
+        return measured
+
+    def measure(self, planned: PlannedRun, watch: Callable[[Alive], None]) -> MeasuredRun:
+        """Make a run.
+
+        Args:
+            watch: shows it while it goes on, and returns after it ended.
+
+        Raises:
+            Stopped: it did not complete, or does not verify.
+            Interrupted: a signal came.
+            HloopError: it could not begin, or left no report.
+        """
+        run_dir = self.paths.run_dir(planned)
+        rendered = load_checked(self.paths.plan, self.repo_root, run_dir)
+        given = {
+            "mode": planned.mode.value,
+            "devices": self.protocol.devices,
+            "session_id": self._session,
+        }
+        check_may_begin(self.paths.plan, rendered, given)
+        surroundings = Surroundings()
+
+        def alive(is_alive: Alive) -> bool:
+            surroundings.look()
+            return is_alive()
+
+        execution = execute(
+            self.paths.plan,
+            rendered,
+            given,
+            watch=lambda is_alive: watch(lambda: alive(is_alive)),
+        )
+        completed = execution.report["status"] == "completed"
+        if completed:
+            noticed = json.dumps(surroundings.result(), indent=2).encode() + b"\n"
+            files.replace(self.paths.surroundings(planned), noticed)
+        if execution.signals:
+            problem = Problem(
+                "interrupted",
+                planned.name,
+                "a signal ended the benchmark",
+                action="Call the same command again to go on",
+            )
+            raise Interrupted(problem)
+        if not completed:
+            raise Stopped(_failed(planned, execution.report))
+        measured, why = self._examine(planned, taken_over=False)
+        if measured is None:
+            problem = Problem("not_verified", planned.name, why, action=f"hloop verify {run_dir}")
+            raise Stopped(problem)
+        return measured
+
+    def _examine(self, planned: PlannedRun, *, taken_over: bool) -> tuple[MeasuredRun | None, str]:
+        """Hold a run against its own files and this benchmark; if it fails, say why."""
+        run_dir = self.paths.run_dir(planned)
+        paths = RunPaths(run_dir)
+        try:
+            verdict = verify(run_dir, repo_root=self.repo_root)
+            if verdict.exit_code != 0 or verdict.head is None:
+                return None, f"it is not shown to be complete and unaltered: {_first(verdict)}"
+            report = dict(load_report(run_dir).document)
+            if paths.plan.read_bytes() != self._plan_bytes:
+                return None, "it is a run of another plan"
+            manifest = json.loads(paths.manifest.read_bytes())
+        except (HloopError, OSError, ValueError) as error:
+            return None, str(error)
+        if report["mode"] != planned.mode:
+            return None, f"its mode is {report['mode']}"
+        return (
+            MeasuredRun(
+                planned=planned,
+                report=report,
+                manifest=manifest,
+                head=verdict.head,
+                decision=decision_hash(report),
+                surroundings=self._surroundings(planned),
+                taken_over=taken_over,
+            ),
+            "",
+        )
+
+    def _surroundings(self, planned: PlannedRun) -> dict[str, Any] | None:
+        try:
+            noticed: dict[str, Any] = json.loads(self.paths.surroundings(planned).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return noticed
+
+    def _put_aside(self, planned: PlannedRun) -> None:
+        number = 1
+        while os.path.lexists(target := self.paths.aside(planned, number)):
+            number += 1
+        try:
+            os.rename(self.paths.run_dir(planned), target)
+            noticed = self.paths.surroundings(planned)
+            if os.path.lexists(noticed):
+                os.rename(noticed, f"{target}.surroundings.json")
+        except OSError as error:
+            found = f"{planned.name} cannot be put aside: {error.strerror}"
+            raise RunDirectoryError(Problem("not_writable", "", found)) from None
+
+
+def _in_use(found: str) -> RunDirectoryError:
+    action = "Wait for it to end, or choose another folder"
+    return RunDirectoryError(Problem("benchmark_in_use", "", found, action=action))
+
+
+def _first(verdict: Verdict) -> str:
+    if not verdict.findings:
+        return "that cannot be decided"
+    finding = verdict.findings[0]
+    return f"{finding.code} {finding.where}: {finding.found}".strip()
+
+
+def _failed(planned: PlannedRun, report: dict[str, Any]) -> Problem:
+    failed = [job for job in report["jobs"] if job["failure"] and job["status"] != "skipped"]
+    why = f": {failed[0]['job_id']}: {failed[0]['failure']['message']}" if failed else ""
+    return Problem(
+        "run_failed",
+        planned.name,
+        f"the run is {report['status']}{why}",
+        "completed",
+        "Mend what it failed of; the same call again makes this run anew",
+    )

@@ -8,7 +8,7 @@ the denominator. There is no third result, and nothing that a run says of itself
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from hloop.plan.contract import schema_problems
 from hloop.plan.load import load_plan
 from hloop.plan.model import Plan
 from hloop.provenance.chain import REPORT_PATH
-from hloop.provenance.findings import Finding
 from hloop.provenance.formal import FormalKey, key_of
 from hloop.provenance.gatefolder import read_plain
 from hloop.provenance.verify import Verdict, verify
@@ -140,9 +139,8 @@ def _count_run(result: Tally, run_dir: Path, repo_root: Path | None) -> None:
         Problem("unexpected_job", str(run_dir), f"it has a job {job_id!r}, not in its manifest")
         for job_id in sorted(there - known)
     ]
-    result.jobs += [
-        Counted(str(run_dir), job, tuple(_reasons(job, scheduled, verdict))) for job in scheduled
-    ]
+    reasons = _reasons(scheduled, verdict)
+    result.jobs += [Counted(str(run_dir), job, tuple(reasons[job.job_id])) for job in scheduled]
 
 
 def _plan(paths: RunPaths) -> Plan | None:
@@ -180,25 +178,31 @@ def _folders(path: Path) -> Iterable[str]:
         return ()
 
 
-def _reasons(job: Scheduled, scheduled: Sequence[Scheduled], verdict: Verdict) -> Iterator[str]:
-    """Say why a job is a Fail: it did not complete, or its evidence does not hold."""
+def _reasons(scheduled: Sequence[Scheduled], verdict: Verdict) -> dict[str, list[str]]:
+    """Say of each job why it is a Fail: it did not complete, or its evidence does not hold."""
+    reasons: dict[str, list[str]] = {job.job_id: [] for job in scheduled}
+    places: dict[str, list[str]] = {}
+    for job in scheduled:
+        own = RunPaths(Path("${RUN_DIR}")).job(job.job_id).root
+        for place in (job.job_id, f"{REPORT_PATH}: {job.job_id}", str(own), job.key.folder):
+            places.setdefault(place, []).append(job.job_id)
     for finding in verdict.findings:
-        if _concerns(finding, job, scheduled):
-            where = f"{finding.where}: " if finding.where not in ("", job.job_id) else ""
-            yield f"{finding.code}: {where}{finding.found}"
-    if job.job_id not in verdict.completed:
-        yield "not_completed: no record shows that it completed"
+        # What is about no job alone is about every one.
+        for job_id in _nearest(finding.where, places) or reasons:
+            where = f"{finding.where}: " if finding.where not in ("", job_id) else ""
+            reasons[job_id].append(f"{finding.code}: {where}{finding.found}")
+    for job_id in reasons.keys() - verdict.completed:
+        reasons[job_id].append("not_completed: no record shows that it completed")
+    return reasons
 
 
-def _concerns(finding: Finding, job: Scheduled, scheduled: Sequence[Scheduled]) -> bool:
-    """Whether a finding is about a job. What is about no job alone is about every one."""
-    about = {
-        other.job_id
-        for other in scheduled
-        if finding.where in (other.job_id, f"{REPORT_PATH}: {other.job_id}")
-        or finding.where.startswith((f"${{RUN_DIR}}/jobs/{other.job_id}/", other.key.folder + "/"))
-    }
-    return not about or job.job_id in about
+def _nearest(where: str, places: Mapping[str, list[str]]) -> list[str]:
+    """Give the jobs at a place, or at the nearest folder above it."""
+    while where:
+        if where in places:
+            return places[where]
+        where = where.rpartition("/")[0]
+    return []
 
 
 def _duplicates(jobs: Iterable[Counted]) -> Iterator[Problem]:

@@ -18,6 +18,8 @@ from hloop.provenance.gatefolder import read_files
 from hloop.run.settings import RunSettings
 from hloop.schedule.events import Placement
 
+_GATE_NAME = RunPaths(Path()).formal.gate.name
+
 
 def check_formal(
     rendered: RenderedPlan, settings: RunSettings, table: DeviceTable, *, executor: str = "hloop"
@@ -35,22 +37,24 @@ def check_formal(
     Raises:
         HloopError: it may not begin; holds every reason.
     """
-    if settings.gate is None:
+    if not settings.formal:
         return {}
+    # Without a gate, the settings do not even give the devices.
+    assert settings.gate is not None
     gate = Path(settings.gate)
-    problems = list(_run_problems(settings, executor))
+    problems = list(_run_problems(gate, settings, executor))
     devices = _device_problems(rendered, table)
     problems += name_jobs(devices, [job.job_id for job in rendered.plan.jobs])
-    if gate.name == RunPaths(Path()).formal.gate.name:
+    if gate.name == _GATE_NAME:
         problems += rederive(gate.parent, rendered.plan, rendered=rendered)
     if problems:
         raise HloopError(problems, file=gate)
     return read_files(gate.parent)
 
 
-def _run_problems(settings: RunSettings, executor: str) -> Iterator[Problem]:
-    if Path(settings.gate or "").name != (name := RunPaths(Path()).formal.gate.name):
-        yield Problem("gate_name", "", "it is no gate", f"the {name} that `hloop gate` wrote")
+def _run_problems(gate: Path, settings: RunSettings, executor: str) -> Iterator[Problem]:
+    if gate.name != _GATE_NAME:
+        yield Problem("gate_name", "", "it is no gate", f"the {_GATE_NAME} of `hloop gate`")
     if executor != "hloop":
         found = f"the executor {executor} decides what starts when"
         yield Problem("formal_executor", "", found, "--executor hloop")

@@ -120,7 +120,7 @@ def per_job(arm: str, pairs: int, folder: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--supervise", choices=ARMS, help=argparse.SUPPRESS)
     parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)

@@ -20,6 +20,7 @@ from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
 from hloop.cli.run import command as run
+from hloop.cli.simulate import command as simulate
 from hloop.cli.tally import command as tally
 from hloop.cli.verify import command as verify
 from hloop.errors import HloopError, Problem
@@ -63,6 +64,7 @@ app.command("prepare")(prepare)
 app.command("run")(run)
 app.command("compare")(compare)
 app.command("benchmark")(benchmark)
+app.command("simulate")(simulate)
 app.command("verify")(verify)
 app.command("digest")(digest)
 app.command("export")(export)

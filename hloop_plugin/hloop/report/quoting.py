@@ -33,7 +33,7 @@ def reasons_against(protocol: Protocol, runs: Sequence[MeasuredRun]) -> list[str
         *_code(runs),
         *_decisions(runs),
         *_times(runs),
-        *_others(runs),
+        *_others([run for run in runs if run.planned.repetition is not None]),
     ]
 
 

@@ -5,9 +5,12 @@ It drives the same engine that drives a real run, with durations in place of pro
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from statistics import NormalDist
 
 from hloop.schedule.engine import Engine
 from hloop.schedule.events import (
@@ -103,3 +106,18 @@ def simulate(
                         plan_event(now_ns + handover_ns, JobReady(dependant))
     assert engine.finished, "the engine left jobs waiting for ever"
     return Simulation(max(ends.values(), default=0), starts, ends, slots, engine.waves)
+
+
+def jittered(durations_ns: Mapping[str, int], spread: float, seed: int) -> dict[str, int]:
+    """Multiply each duration by exp(spread * z), z drawn from a standard normal distribution.
+
+    The median of a duration stays what it is. The same seed and the same jobs in the same order
+    give the same noise.
+    """
+    draw = random.Random(seed).random
+    normal = NormalDist().inv_cdf
+    # random() may give 0, which has no quantile.
+    return {
+        job_id: round(duration * math.exp(spread * normal(draw() or 0.5)))
+        for job_id, duration in durations_ns.items()
+    }

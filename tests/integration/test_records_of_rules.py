@@ -155,6 +155,33 @@ def test_without_being_asked_for_nothing_is_written(workspace: Any) -> None:
     assert not (workspace.root / ".snakemake/hloop").exists()
 
 
+def test_what_a_workflow_replaces_itself_is_unaltered(workspace: Any) -> None:
+    workspace.write(
+        "Snakefile",
+        """
+rule all:
+    input: "table", "listing"
+rule before:
+    input: before_update("table")
+    output: "copy"
+    shell: "cp {input} {output}"
+rule after:
+    input: "copy"
+    output: update("table")
+    shell: "cat {input} >> {output}"
+rule grows:
+    input: "folder"
+    output: "listing"
+    shell: "ls {input} > {output}; touch folder/new"
+""",
+    )
+    workspace.write("table", "row\n")
+    workspace.write("folder/old", "")
+    result = workspace.snakemake(*ALL, "--forceall")
+    assert result.returncode == 0, result.stdout
+    assert codes(verify(run_dir(workspace.root))) == set()
+
+
 def test_outputs_that_snakemake_does_not_take_are_rejected(workspace: Any) -> None:
     workspace.write(
         "Snakefile",

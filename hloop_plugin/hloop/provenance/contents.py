@@ -71,18 +71,16 @@ def check_contents(
 
 
 def _named(chain: Chain, rendered: RenderedPlan | None) -> Iterator[Named]:
-    made = {
-        output["path"]: output
-        for job in chain.attempts
-        if job.status is not None
-        for output in job.status["outputs"]
-    }
+    made = _makings(chain)
     for job in chain.attempts:
+        claim = job.claim or {}
         # Snakemake deletes what it did not take, and what is temporary.
-        removable = set((job.claim or {}).get("temporary", ()))
+        removable = set(claim.get("temporary", ()))
         is_rule = job.job_id in chain.rules
         if job.status is not None:
             for output in job.status["outputs"]:
+                if output is not made[output["path"]][-1][1]:
+                    continue  # Another attempt made it anew.
                 removed = job.was_rejected or output["path"] in removable
                 kind = "removable" if removed else "output"
                 what = f"its output {output['role']!r}"
@@ -94,9 +92,17 @@ def _named(chain: Chain, rendered: RenderedPlan | None) -> Iterator[Named]:
                 _compare_checkpoints(chain, job.job_id, job.record, job.status)
         if job.scheduled is not None:
             for entry in job.scheduled["input_digests"]:
-                maker = made.get(entry["path"])
-                if maker is not None:
-                    _compare_with_maker(chain, job.job_id, entry, maker)
+                makings = made.get(entry["path"], [])
+                if is_rule and entry["path"] in claim.get("not_covered", ()):
+                    continue
+                if is_rule and makings:
+                    # A rule may read what another one replaces later.
+                    moment = job.scheduled["scheduled"]["offset_ns"]
+                    makings = [making for making in makings if making[0] <= moment]
+                    if not makings:
+                        continue
+                if makings:
+                    _compare_with_maker(chain, job.job_id, entry, makings[-1][1])
                     continue
                 kind = "removable" if entry["path"] in removable else "input"
                 yield Named(kind, job.job_id, f"its input {entry['role']!r}", entry)
@@ -106,6 +112,19 @@ def _named(chain: Chain, rendered: RenderedPlan | None) -> Iterator[Named]:
         code = chain.manifest["config_digests"] + chain.manifest["code_digests"]["scripts"]
         for entry in code:
             yield Named("code", MANIFEST_PATH, "a file that the run uses", entry)
+
+
+def _makings(chain: Chain) -> dict[str, list[tuple[int, Mapping[str, Any]]]]:
+    """Give, for each path, when it was made and what it was then, in order of time."""
+    made: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    for job in chain.attempts:
+        if job.status is not None:
+            for output in job.status["outputs"]:
+                making = (job.status["recorded"]["offset_ns"], output)
+                made.setdefault(output["path"], []).append(making)
+    for makings in made.values():
+        makings.sort(key=lambda making: making[0])
+    return made
 
 
 def _compare_with_maker(

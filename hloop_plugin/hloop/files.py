@@ -288,8 +288,11 @@ _NEEDS_A_NAME = frozenset(
 )
 
 
-def publish(path: Path, data: bytes) -> None:
+def publish(path: Path, data: bytes, *, sync_folder: bool = True) -> None:
     """Write a record once: complete under its final name, read-only, or not at all.
+
+    Without ``sync_folder`` the name may be gone after a power cut, until another record is
+    published in the same folder.
 
     It is written into a file without a name, which is gone if this process dies, and linked
     to its name when it is on the disk (open(2), O_TMPFILE). Where that cannot be done, it is
@@ -299,7 +302,7 @@ def publish(path: Path, data: bytes) -> None:
         FileExistsError: the record is already published.
         OSError: the folder cannot be written to.
     """
-    with _folder_of(path) as folder:
+    with _folder_of(path, sync=sync_folder) as folder:
         try:
             _publish_unnamed(folder, path.name, data)
         except OSError as error:
@@ -319,13 +322,15 @@ def replace(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def _folder_of(path: Path) -> Iterator[int]:
-    """Open the folder that ``path`` is made in; what was made is on the disk at the end."""
+def _folder_of(path: Path, *, sync: bool = True) -> Iterator[int]:
+    """Open the folder that ``path`` is made in; with ``sync``, what was made is on the disk at
+    the end."""
     try:
         fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield fd
-            os.fsync(fd)
+            if sync:
+                os.fsync(fd)
         finally:
             os.close(fd)
     except OSError as error:

@@ -186,7 +186,10 @@ class Evidence:
         name = attempt.record_name
         paths = self._paths(name)
         if attempt.started is not None:
-            record = self._publish(paths.record, RUN_RECORD, self._run_record(attempt))
+            # The folder is synced with the status, which comes at once.
+            record = self._publish(
+                paths.record, RUN_RECORD, self._run_record(attempt), sync_folder=False
+            )
             self._upstream[name].append(record)
         status = {
             "outputs": [self._artifact(item) for item in attempt.outputs]
@@ -293,10 +296,16 @@ class Evidence:
     def _reference(self, item: ReadArtifact) -> Reference:
         return Reference.of_digest(self._portable.path(item.path), item.type, item.digest)
 
-    def _publish(self, path: Path, type: str, record: Mapping[str, Any]) -> Reference:
+    def _publish(
+        self, path: Path, type: str, record: Mapping[str, Any], *, sync_folder: bool = True
+    ) -> Reference:
         data = canonical.dumps(record)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.publish(path, data)
+        try:
+            files.publish(path, data, sync_folder=sync_folder)
+        except FileNotFoundError:
+            # It was never started: nobody has made its folder.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.publish(path, data, sync_folder=sync_folder)
         return Reference.of_bytes(self._portable.path(path), type, data)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hloop import canonical
 from supervised import Supervised, job, rendered
 from tampering import JOBS, PER_JOB, Copy, run_small
 
@@ -486,6 +487,17 @@ def on_one_device(copy: Copy) -> None:
         copy.edit(copy.record(job_id, SCHEDULED), change)
 
 
+def exit_with_1(copy: Copy) -> None:
+    for name in (RECORD, STATUS):
+        both(name, "returncode", 1)(copy)
+
+
+def complete_with_failure(copy: Copy) -> None:
+    failure = {"reason": "x", "message": "y"}
+    status(failure=failure)(copy)
+    claim(failure={**failure, "stderr_tail": ""})(copy)
+
+
 def other_checkpoint(copy: Copy) -> None:
     copy.edit(
         copy.record("make", RECORD), lambda document: add(document["checkpoints"][0], "size", 1)
@@ -527,6 +539,11 @@ def fail_first(copy: Copy) -> None:
     report(status="failed")(copy)
 
 
+def fail_first_unseen(copy: Copy) -> None:
+    fail_first(copy)
+    report(status="completed")(copy)
+
+
 def other_input(copy: Copy) -> None:
     """An input that is not the one that the plan asks for, in every record and on the disk."""
     data = b"another text\n"
@@ -545,13 +562,24 @@ def other_input(copy: Copy) -> None:
     )
 
 
+def rules_report(copy: Copy) -> Any:
+    said = copy.load("hloop_run.json")
+    moment = copy.load("manifest.json")["created"]
+    kept = {key: said[key] for key in ("session_id", "run_kind", "executor", "evidence")}
+    own = {"_type": "hloop/rules_run/v1", "status": "completed", "rules": []}
+    return {**own, **kept, "began": moment, "ended": moment}
+
+
 STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
-    "completed with exit 1": (both(RECORD, "returncode", 1), "self_report_mismatch"),
+    "completed with exit 1": (exit_with_1, "self_report_mismatch"),
+    "an exit that only the run record has": (record(returncode=1), "self_report_mismatch"),
     "completed with a signal": (status(signal="SIGKILL"), "self_report_mismatch"),
-    "completed with a failure": (
-        status(failure={"reason": "x", "message": "y"}),
+    "completed with a failure": (complete_with_failure, "self_report_mismatch"),
+    "a failure that only the report has": (
+        claim(failure={"reason": "x", "message": "y", "stderr_tail": ""}),
         "self_report_mismatch",
     ),
+    "a failed run that says completed": (fail_first_unseen, "self_report_mismatch"),
     "another wall time": (status(wall_ns=1), "self_report_mismatch"),
     "a timeout that was none": (both(STATUS, "status", "timed_out"), "self_report_mismatch"),
     "a failure in the report alone": (claim(status="failed"), "self_report_mismatch"),
@@ -559,8 +587,13 @@ STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
     "a scheduled job after the start": (schedule_late, "time_order"),
     "a scheduled job before its dependency": (schedule_early, "dependency_order"),
     "a device twice": (on_one_device, "device_overlap"),
-    "another companion": (record(concurrent_with=["last"]), "self_report_mismatch"),
-    "no companion": (record(concurrent_with=[]), "self_report_mismatch"),
+    "another companion": (both(RECORD, "concurrent_with", ["last"]), "self_report_mismatch"),
+    "no companion": (both(RECORD, "concurrent_with", []), "self_report_mismatch"),
+    "a companion that is no job": (
+        both(RECORD, "concurrent_with", ["nobody", "other"]),
+        "self_report_mismatch",
+    ),
+    "companions that only the report has": (claim(concurrent_with=[]), "self_report_mismatch"),
     "a sequential run that overlaps": (manifest(mode="sequential"), "limit_exceeded"),
     "a wave outside of bulk-sync": (scheduled(wave=0), "wave_overlap"),
     "bulk-sync without waves": (manifest(mode="bulk-sync"), "wave_overlap"),
@@ -592,6 +625,11 @@ STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
             "manifest.json", lambda document: document["plan"].update(plan_id="x")
         ),
         "plan_mismatch",
+    ),
+    "no plan": (manifest(plan=None), "plan_mismatch"),
+    "the report of a run without a plan": (
+        lambda copy: copy.write("hloop_run.json", canonical.dumps(rules_report(copy))),
+        "self_report_mismatch",
     ),
     "another mode in the report": (report(mode="sequential"), "self_report_mismatch"),
     "another host in the report": (report(host={}), "self_report_mismatch"),
@@ -646,6 +684,14 @@ def test_another_story_contradicts_itself(copy: Copy, story: str) -> None:
     assert code in codes and "record_changed" not in codes
 
 
+def test_a_run_that_hides_its_plan_is_not_complete(copy: Copy) -> None:
+    shutil.rmtree(copy.path("jobs"))
+    manifest(plan=None, upstream=[])(copy)
+    copy.write("hloop_run.json", canonical.dumps(rules_report(copy)))
+    copy.seal()
+    assert copy.codes() >= {"unexpected_file"}
+
+
 def test_a_story_of_fewer_workers_contradicts_itself(tmp_path: Path) -> None:
     supervised = Supervised(tmp_path)
     try:
@@ -678,7 +724,7 @@ def test_a_story_of_other_waves_contradicts_itself(tmp_path: Path) -> None:
 
 
 def test_a_story_that_is_not_true_is_not_complete(copy: Copy) -> None:
-    both(RECORD, "returncode", 1)(copy)
+    exit_with_1(copy)
     copy.seal()
     assert copy.verify().complete is False
 

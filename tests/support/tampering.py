@@ -164,7 +164,7 @@ class Copy:
         try:
             document = self.load(name)
             changed = [self.renew(entry) for entry in references(document)]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return  # It is tampered with itself.
         if any(changed):
             self.store(name, document)

@@ -38,7 +38,8 @@ def check_agreement(chain: Chain, rendered: RenderedPlan) -> None:
         "experiment_digest": identity.experiment_digest(plan),
         "placement_digest": identity.placement_digest(plan),
     }
-    _compare(chain, MANIFEST_PATH, "plan.", chain.manifest["plan"], expected)
+    claimed = chain.manifest["plan"] or dict.fromkeys(expected)
+    _compare(chain, MANIFEST_PATH, "plan.", claimed, expected)
     portable = Portable(rendered.run_dir, rendered.repo_root)
     for job_id, job in chain.jobs.items():
         entry = rendered.jobs[job_id]

@@ -31,13 +31,14 @@ def check_claims(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -
     for job in chain.rules.values():
         assert job.claim is not None
         _check_ending(chain, f"{REPORT_PATH}: {job.job_id}", job, job.claim)
-    if chain.report is not None:
-        if "jobs" in chain.report:
-            _check_run(chain, chain.report)
-        else:
-            _check_rules_run(chain, chain.report)
-        if rendered is not None:
-            _check_selection(chain, chain.report, files, rendered)
+    if chain.report is None:
+        return
+    if "jobs" not in chain.report:
+        _check_rules_run(chain, chain.report)
+        return
+    _check_run(chain, chain.report)
+    if rendered is not None:
+        _check_selection(chain, chain.report, files, rendered)
 
 
 def _compare(

@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hloop.files import FORMAL_NAME, JOBS_NAME, OWN_NAMES, RULES_NAME, FormalPaths, JobPaths
+from hloop.files import (
+    FORMAL_NAME,
+    JOBS_NAME,
+    OWN_NAMES,
+    PLAN_NAME,
+    RULES_NAME,
+    FormalPaths,
+    JobPaths,
+)
 from hloop.plan.render import RenderedPlan
 from hloop.portable import Portable
 from hloop.provenance.chain import Chain, JobChain
@@ -41,7 +49,7 @@ def check_strays(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -
     if rendered is not None:
         _check_top(chain, undeclared(_here(rendered, files)))
     elif not chain.has_plan:
-        names = sorted(set(os.listdir(files.root)) - OWN_NAMES)
+        names = sorted(set(os.listdir(files.root)) - (OWN_NAMES - {PLAN_NAME}))
         _check_top(chain, list(map(shown, names)))
     _check_attempts(chain, files, JOBS_NAME, chain.jobs)
     _check_attempts(chain, files, RULES_NAME, chain.rules)

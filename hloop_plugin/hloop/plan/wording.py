@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -67,7 +68,7 @@ def problems_of(error: Any) -> Iterator[Problem]:
     elif keyword in ("minimum", "exclusiveMinimum"):
         expected = f"{asked} or more" if keyword == "minimum" else f"more than {asked}"
         yield Problem("too_small", where, f"{show(value)} is too small", expected)
-    elif keyword == "maximum":
+    elif keyword == "maximum" and value != math.inf:  # That it is no number, others say.
         yield Problem("too_large", where, f"{show(value)} is too large", f"{asked} or less")
     elif keyword == "uniqueItems":
         yield Problem("listed_twice", where, "an entry stands twice in the list", "each once")

@@ -68,8 +68,9 @@ def problems_of(error: Any) -> Iterator[Problem]:
     elif keyword in ("minimum", "exclusiveMinimum"):
         expected = f"{asked} or more" if keyword == "minimum" else f"more than {asked}"
         yield Problem("too_small", where, f"{show(value)} is too small", expected)
-    elif keyword == "maximum" and value != math.inf:  # That it is no number, others say.
-        yield Problem("too_large", where, f"{show(value)} is too large", f"{asked} or less")
+    elif keyword == "maximum":
+        if value != math.inf:  # That it is no number is said elsewhere.
+            yield Problem("too_large", where, f"{show(value)} is too large", f"{asked} or less")
     elif keyword == "uniqueItems":
         yield Problem("listed_twice", where, "an entry stands twice in the list", "each once")
     else:

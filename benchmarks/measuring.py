@@ -22,9 +22,12 @@ class Cost:
     cpu: float
 
 
-def run(argv: Sequence[str], cwd: Path) -> Cost:
-    """Run a command to its end; stop the benchmark with its output if it fails."""
-    log = cwd / "benchmark.log"
+def run(argv: Sequence[str], cwd: Path, logs: Path | None = None) -> Cost:
+    """Run a command to its end; stop the benchmark with its output if it fails.
+
+    What it prints goes into ``logs``, which is ``cwd`` if it is not given.
+    """
+    log = (logs or cwd) / "benchmark.log"
     # An installed package is compiled; a checkout is once this variable does not forbid it.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     started = time.perf_counter()

@@ -49,8 +49,8 @@ def check_strays(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -
     if rendered is not None:
         _check_top(chain, undeclared(_here(rendered, files)))
     elif not chain.has_plan:
-        names = sorted(set(os.listdir(files.root)) - (OWN_NAMES - {PLAN_NAME}))
-        _check_top(chain, list(map(shown, names)))
+        names = {entry.name for entry in _entries(chain, files, ".")}
+        _check_top(chain, sorted(map(shown, names - (OWN_NAMES - {PLAN_NAME}))))
     _check_attempts(chain, files, JOBS_NAME, chain.jobs)
     _check_attempts(chain, files, RULES_NAME, chain.rules)
     for entry in _entries(chain, files, FORMAL_NAME):

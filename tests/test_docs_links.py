@@ -141,6 +141,7 @@ def test_the_table_of_settings_has_every_setting_with_its_default():
         "durations": "the plan's expected_seconds",
         "session_id": "made for each run",
         "gate": "none",
+        "lease_dir": "/tmp/hloop-leases",
     }
     standard = {**asdict(RunSettings()), **of_the_run}
     assert {name.replace("-", "_"): default.replace("`", "") for name, default in rows} == {

@@ -92,6 +92,14 @@ class ExecutorSettings(ExecutorSettingsBase):
         default=None,
         metadata={"help": "The fidelity gate of a formal run, as `hloop gate` wrote it."},
     )
+    lease_dir: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "The folder of the locks that keep other runs off the devices of this one "
+            "(default: /tmp/hloop-leases, which all users of a machine share). With it, "
+            "simulated devices are leased too.",
+        },
+    )
 
 
 common_settings = CommonSettings(

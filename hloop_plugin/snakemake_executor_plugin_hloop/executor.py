@@ -194,6 +194,7 @@ class Executor(RealExecutor):
         if plan is not None:
             refuse_limits(self.workflow)
         self._table = settings.resolve(plan, os.environ)
+        leases = settings.leases(self._table, os.environ)
         keep_going = self.workflow.execution_settings.keep_going
         engine = settings.engine(plan, self._table, keep_going=keep_going)
         part = None
@@ -205,7 +206,7 @@ class Executor(RealExecutor):
             session = settings.session_id
             self._rule_run = self._records.opening(session, _snakemake_version(), part)
         return Opening(
-            engine, self._table, settings.grace_seconds, wanted, part, self._rule_run
+            engine, self._table, settings.grace_seconds, wanted, part, self._rule_run, leases
         ).to_message()
 
     def _take_signals(self) -> None:
@@ -311,6 +312,8 @@ class Executor(RealExecutor):
                 elif message["devices"]:
                     devices = ", ".join(str(device) for device in message["devices"])
                     self.logger.info(f"{job.name} (jobid {job.jobid}) started on device {devices}")
+            case "waiting":
+                self.logger.info(f"{name} waits: {message['reason']}")
             case "ended" if message["status"] == "completed":
                 self._completed.add(name)
                 if self._rules.uses_cache(job) and (trouble := self._rules.store(job)):

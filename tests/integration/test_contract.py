@@ -388,9 +388,10 @@ def test_settings_are_read_from_the_command_line(registered: Any) -> None:
         *("--hloop-io-workers", "1", "--hloop-grace-seconds", "0"),
         *("--hloop-durations", "runs/first", "--hloop-session-id", "s-1"),
         *("--hloop-provenance", "all", "--hloop-formal", "--hloop-gate", "gate.json"),
+        *("--hloop-lease-dir", "leases"),
     )
     values = ("bulk-sync", "simulated:2", "any", 3, 1, 0, "runs/first", "s-1", "all")
-    values += (True, "gate.json")
+    values += (True, "gate.json", "leases")
     assert dataclasses.astuple(found) == values
 
 

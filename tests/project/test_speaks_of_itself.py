@@ -23,7 +23,7 @@ HLOOP = [name for name in MODULES if name.startswith("hloop_plugin/hloop/")]
 FLOORS = [
     {"hloop"},
     {"errors", "canonical", "portable"},
-    {"files"},
+    {"files", "locks"},
     {"trees"},
     {"plan"},
     {"devices", "schedule"},

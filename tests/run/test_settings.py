@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hloop.devices.resolve import DeviceTable, resolve_devices
 from hloop.errors import DeviceError, HloopError
+from hloop.run.opening import LeaseOpening
 from hloop.run.settings import RunSettings
 from hloop.schedule.events import Mode, Placement
 from supervised import job, rendered
@@ -64,6 +66,7 @@ def test_other_keys_of_a_configuration_do_not_matter() -> None:
         ("formal", "yes", "true or false"),
         ("formal", 1, "true or false"),
         ("gate", 1, "a string"),
+        ("lease_dir", 1, "a string"),
         *(
             ("session_id", value, "1 to 64 letters, digits, dots, underscores and dashes")
             for value in ("", "a b", "a/b", "é", "a\n", "x" * 65, 7)
@@ -109,6 +112,30 @@ def test_a_gate_is_looked_for_in_the_current_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert override(formal=True, gate="g/../gate.json").gate == str(tmp_path / "gate.json")
+
+
+# Leases
+
+
+def simulated() -> DeviceTable:
+    return resolve_devices("simulated:2", {})
+
+
+def test_simulated_devices_are_leased_only_in_a_folder_that_is_named(tmp_path: Path) -> None:
+    folder = str(tmp_path / "leases")
+    assert RunSettings().leases(simulated(), {}) is None
+    assert override(lease_dir=folder).leases(simulated(), {}) == LeaseOpening(folder)
+
+
+def test_a_run_without_devices_needs_no_lease_folder() -> None:
+    assert RunSettings().leases(DeviceTable((), "", None), {}) is None
+
+
+def test_a_lease_folder_is_looked_for_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert override(lease_dir="leases").lease_dir == str(tmp_path / "leases")
 
 
 # What the engine gets

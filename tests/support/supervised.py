@@ -19,9 +19,9 @@ from hloop.plan.load import plan_from_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run.channel import LineReader, Message, encode
 from hloop.run.journal import read_journal
-from hloop.run.opening import Opening, PlanOpening, RunOpening
+from hloop.run.opening import LeaseOpening, Opening, PlanOpening, RunOpening
 from hloop.run.planrun import claim
-from hloop.schedule.events import EngineSettings, Mode
+from hloop.schedule.events import EngineSettings, Mode, Placement
 
 # How long a test waits for what must come; it ends as soon as that is there.
 PATIENCE = 60.0
@@ -53,6 +53,8 @@ def opening(
     cpu_workers: int = 4,
     wanted: Sequence[str] | None = None,
     rules: Path | None = None,
+    placement: str = "pinned",
+    lease_dir: Path | None = None,
 ) -> Message:
     """The message that opens a run on two simulated devices. A plan's run directory is claimed
     for it. With ``rules``, a working directory, the jobs of no plan get records in its
@@ -73,6 +75,7 @@ def opening(
         devices=[0, 1],
         cpu_workers=cpu_workers,
         io_workers=2,
+        placement=Placement(placement),
         keep_going=keep_going,
     )
     table = resolve_devices("simulated:2", {})
@@ -80,7 +83,8 @@ def opening(
     if rules is not None:
         (rules / "run").mkdir(exist_ok=True)
         rules_run = RunOpening(str(rules / "run"), str(rules), "hloop", "0", "session", ())
-    return Opening(settings, table, grace_seconds, wanted, run, rules_run).to_message()
+    leases = None if lease_dir is None else LeaseOpening(str(lease_dir))
+    return Opening(settings, table, grace_seconds, wanted, run, rules_run, leases).to_message()
 
 
 def rule_job(name: str, script: str, folder: Path, **fields: Any) -> Message:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hloop.locks import Holder
+
 Event = Mapping[str, Any]
 POLL_SECONDS = 0.1
 
@@ -58,6 +60,17 @@ class Progress:
                 simulated = any(device["simulated"] for device in event["devices"])
                 devices = f"{len(event['devices'])} {'simulated ' if simulated else ''}device(s)"
                 text = f"{event['plan_id']}: {self.total} jobs, mode {event['mode']}, {devices}"
+            case "job_waiting":
+                held = (
+                    f"device {entry['device']} is held by "
+                    + (str(Holder(**entry["holder"])) if entry["holder"] else "another run")
+                    for entry in event["devices"]
+                )
+                text = f"{job} waits: {'; '.join(held)}"
+            case "leases" if event["remark"]:
+                text = f"leases are kept in {event['folder']}: {event['remark']}"
+            case "device_lost":
+                text = f"device {event['device']} is lost: {event['reason']}"
             case "job_started":
                 slot = self._slots[job] = event["slot"] or "elsewhere"
                 self.lanes[slot] = (job, time.monotonic())

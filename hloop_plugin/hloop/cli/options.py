@@ -48,6 +48,22 @@ ModesOption = Annotated[
         "them. [default: all three]",
     ),
 ]
+DevicesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DEVICES",
+        help="auto (what CUDA_VISIBLE_DEVICES and NVML show), simulated:N, or entries as in "
+        "CUDA_VISIBLE_DEVICES. [default: auto]",
+    ),
+]
+LeaseDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="The folder of the locks that keep other runs off a device; with it, simulated "
+        "devices are leased too. [default: /tmp/hloop-leases]",
+    ),
+]
 RepoRootOption = Annotated[
     Path | None,
     typer.Option(

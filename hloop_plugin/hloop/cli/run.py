@@ -9,9 +9,11 @@ import typer
 
 from hloop.cli.options import (
     CpuWorkersOption,
+    DevicesOption,
     DurationsOption,
     IoWorkersOption,
     JsonOption,
+    LeaseDirOption,
     ModeOption,
     PlacementOption,
     RepoRootOption,
@@ -31,14 +33,7 @@ def command(
     ],
     mode: ModeOption = None,
     repo_root: RepoRootOption = None,
-    devices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICES",
-            help="auto (what CUDA_VISIBLE_DEVICES and NVML show), simulated:N, or entries as in "
-            "CUDA_VISIBLE_DEVICES. [default: auto]",
-        ),
-    ] = None,
+    devices: DevicesOption = None,
     placement: PlacementOption = None,
     cpu_workers: CpuWorkersOption = None,
     io_workers: IoWorkersOption = None,
@@ -68,6 +63,7 @@ def command(
             metavar="FILE", help="The fidelity gate of a formal run, as hloop gate wrote it."
         ),
     ] = None,
+    lease_dir: LeaseDirOption = None,
     keep_going: Annotated[
         bool,
         typer.Option(
@@ -98,6 +94,7 @@ def command(
         "session_id": session_id,
         "formal": formal or None,
         "gate": None if gate is None else str(gate.absolute()),
+        "lease_dir": None if lease_dir is None else str(lease_dir.absolute()),
     }
     check_may_begin(plan, rendered, given)
     report = execute(

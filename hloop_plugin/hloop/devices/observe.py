@@ -18,6 +18,8 @@ class Observer:
     def __init__(self) -> None:
         self._nvml: Any = None
         self._trouble: str | None = None
+        # By UUID: what NVML said of those that are gone.
+        self._lost: dict[str, str] = {}
 
     def observe(self, device: Device) -> dict[str, Any]:
         """Give what records say of a device, with the memory in use on it now, in bytes.
@@ -29,6 +31,13 @@ class Observer:
         if device.uuid not in (None, UNRESOLVED):
             used, problem = self._ask(device.uuid)
         return device.to_dict() | {"memory_used_bytes": used, "problem": problem}
+
+    def loss(self, device: Device) -> str | None:
+        """Say in NVML's words that a device is lost; None where it is not, or nobody knows."""
+        if device.uuid in (None, UNRESOLVED):
+            return None
+        self._ask(device.uuid)
+        return self._lost.get(str(device.uuid))
 
     def close(self) -> None:
         """Let go of NVML."""
@@ -46,6 +55,8 @@ class Observer:
             handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
             return int(self._nvml.nvmlDeviceGetMemoryInfo(handle).used), None
         except self._nvml.NVMLError as error:
+            if isinstance(error, self._nvml.NVMLError_GpuIsLost | self._nvml.NVMLError_NotFound):
+                self._lost[str(uuid)] = str(error)
             return None, str(error)
 
     def _start(self) -> None:

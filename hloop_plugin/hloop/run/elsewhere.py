@@ -68,11 +68,14 @@ def run_job(run: WorkflowRun, job_id: str) -> None:
         answers.put, lambda trouble: answers.put({"say": "died", "message": trouble})
     )
     run_part = run.opening(run.settings, only=job_id)
-    opening = Opening(settings, table, run.settings.grace_seconds, [job_id], run_part)
+    leases = run.settings.leases(table, os.environ)
+    opening = Opening(
+        settings, table, run.settings.grace_seconds, [job_id], run_part, None, leases
+    )
     client.send(opening.to_message())
     client.send({"do": "ready", "jobs": [job_id]})
     try:
-        while (answer := answers.get())["say"] == "started":
+        while (answer := answers.get())["say"] in ("waiting", "started"):
             continue
     finally:
         client.close()

@@ -61,7 +61,9 @@ def check_may_begin(plan: Path, rendered: RenderedPlan, given: Mapping[str, Any]
     if problems := missing_external_inputs(rendered):
         raise PlanError(problems, file=plan)
     settings = RunSettings().override(given, source="the options")
-    check_formal(rendered, settings, settings.resolve(rendered.plan, os.environ))
+    table = settings.resolve(rendered.plan, os.environ)
+    settings.leases(table, os.environ)
+    check_formal(rendered, settings, table)
     settings.durations_ns()
 
 

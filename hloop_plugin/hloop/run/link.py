@@ -60,6 +60,9 @@ class ExecutorLink:
             }
         )
 
+    def waiting(self, name: str, reason: str) -> None:
+        self._outbox.put({"say": "waiting", "name": name, "reason": reason})
+
     def ended(self, name: str, status: str, message: str) -> None:
         self._outbox.put({"say": "ended", "name": name, "status": status, "message": message})
 

@@ -44,6 +44,19 @@ class PlanOpening(RunOpening):
 
 
 @dataclass(frozen=True)
+class LeaseOpening:
+    """Where the devices of a run are leased.
+
+    Attributes:
+        folder: absolute.
+        remark: why other users do not share it; "" where they do, or it was named.
+    """
+
+    folder: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
 class Opening:
     """What a supervisor must know before the first job.
 
@@ -54,6 +67,7 @@ class Opening:
         wanted: ids of the plan's jobs that will be handed over; None for all.
         run: None without a plan.
         rules: the run whose records the jobs of no plan get; None where they get none.
+        leases: where the devices are leased; None where they are not.
     """
 
     settings: EngineSettings
@@ -62,6 +76,7 @@ class Opening:
     wanted: Collection[str] | None
     run: PlanOpening | None
     rules: RunOpening | None = None
+    leases: LeaseOpening | None = None
 
     def to_message(self) -> Message:
         return {
@@ -72,6 +87,7 @@ class Opening:
             "wanted": None if self.wanted is None else list(self.wanted),
             "run": None if self.run is None else asdict(self.run),
             "rules": None if self.rules is None else asdict(self.rules),
+            "leases": None if self.leases is None else asdict(self.leases),
         }
 
     @classmethod
@@ -84,6 +100,7 @@ class Opening:
         wanted: list[str] | None,
         run: Message | None,
         rules: Message | None,
+        leases: Message | None,
     ) -> Opening:
         """Read the message, whose ``do`` has been taken off."""
         modes = {"mode": Mode(settings["mode"]), "placement": Placement(settings["placement"])}
@@ -97,6 +114,7 @@ class Opening:
             wanted,
             plan,
             rules_run,
+            None if leases is None else LeaseOpening(**leases),
         )
 
 

@@ -11,10 +11,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from hloop.devices.leases import LeaseFolder
 from hloop.devices.resolve import DeviceTable, require, resolve_devices
 from hloop.errors import HloopError, Problem, ReportError
 from hloop.files import RunPaths
 from hloop.plan.model import Plan, ResourceClass
+from hloop.run.opening import LeaseOpening
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -45,6 +47,8 @@ class RunSettings:
         provenance: ``plan`` or ``all``.
         formal: the run is formal, and ``gate`` decides whether it may begin.
         gate: the fidelity gate of a formal run, an absolute path; None of any other.
+        lease_dir: where devices are leased, an absolute path; None takes the machine's folder,
+            and leases no simulated devices.
     """
 
     mode: Mode = Mode.HLOOP
@@ -58,6 +62,7 @@ class RunSettings:
     provenance: Provenance = Provenance.PLAN
     formal: bool = False
     gate: str | None = None
+    lease_dir: str | None = None
 
     def override(self, values: Mapping[str, Any], *, source: str) -> RunSettings:
         """Take those of ``values`` that are not None.
@@ -88,7 +93,7 @@ class RunSettings:
             value = given.get(name, least)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 problems.append(_problem(name, value, f"an integer of at least {least}"))
-        for name in ("devices", "durations", "gate"):
+        for name in ("devices", "durations", "gate", "lease_dir"):
             if not isinstance(given.get(name, ""), str):
                 problems.append(_problem(name, given[name], "a string"))
         if not isinstance(given.get("formal", False), bool):
@@ -99,8 +104,9 @@ class RunSettings:
             problems.append(_problem("session_id", session, expected))
         if problems:
             raise HloopError(problems, file=source)
-        if "gate" in given:
-            given["gate"] = os.path.abspath(given["gate"])
+        for name in ("gate", "lease_dir"):
+            if name in given:
+                given[name] = os.path.abspath(given[name])
         return replace(self, **given)
 
     def _half_formal(self) -> Problem | None:
@@ -175,6 +181,30 @@ class RunSettings:
                 },
             )
         return table
+
+    def lease_folder(self, table: DeviceTable, environ: Mapping[str, str]) -> LeaseFolder | None:
+        """Open the folder of the devices' leases; None where they have none.
+
+        Raises:
+            DeviceError: it cannot be used.
+        """
+        if self.lease_dir is not None:
+            return LeaseFolder.open(Path(self.lease_dir))
+        if all(device.simulated for device in table.devices):
+            return None
+        return LeaseFolder.default(environ)
+
+    def leases(self, table: DeviceTable, environ: Mapping[str, str]) -> LeaseOpening | None:
+        """Give what a supervisor must know of the leases; None where there are none.
+
+        Raises:
+            DeviceError: their folder cannot be used.
+        """
+        folder = self.lease_folder(table, environ)
+        if folder is None:
+            return None
+        folder.close()
+        return LeaseOpening(str(folder.path), folder.remark)
 
 
 def _problem(name: str, value: object, expected: str) -> Problem:

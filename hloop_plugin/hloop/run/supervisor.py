@@ -40,6 +40,7 @@ from hloop.run.loop import Loop
 from hloop.run.opening import Opening
 from hloop.run.planrun import PlanRun
 from hloop.run.rulerun import RuleRun
+from hloop.run.sharing import Sharing
 from hloop.run.watchdog import Watchdog
 from hloop.schedule.engine import Engine
 from hloop.schedule.events import (
@@ -55,6 +56,7 @@ from hloop.schedule.events import (
     Slot,
     SlotFreed,
     Stop,
+    Unplaceable,
     WaveStarted,
 )
 from hloop.schedule.nodes import rule_node
@@ -79,6 +81,7 @@ class Supervisor:
         self._run: PlanRun | None = None
         self._rule_run: RuleRun | None = None
         self._table = DeviceTable((), "", None)
+        self._sharing = Sharing(self._loop.timers, self._note, self._link.waiting)
         self._engine = Engine(EngineSettings())
         self._trees = JobTrees(self._loop.timers, 0, self._own_pids, self._gone)
         self._stopping: str | None = None
@@ -133,6 +136,7 @@ class Supervisor:
         self._launcher = Launcher(self._table, self._run, self._rule_run)
         grace_ns = round(opening.grace_seconds * 1e9)
         self._trees = JobTrees(self._loop.timers, grace_ns, self._own_pids, self._gone)
+        self._events += self._sharing.open(opening)
         nodes = () if self._run is None else self._run.nodes
         self._engine = Engine(opening.settings, nodes, opening.wanted)
         self._instructions.extend(self._engine.start())
@@ -208,7 +212,7 @@ class Supervisor:
 
     def _work_off(self) -> None:
         """Carry out what the engine asks for; carrying out may make for new events."""
-        while self._events or self._instructions:
+        while self._events or self._instructions or self._settle():
             if not self._instructions:
                 events, self._events = self._events, []
                 self._instructions.extend(self._engine.handle(*events))
@@ -222,6 +226,21 @@ class Supervisor:
                         self._attempts[job_id].wave = index
                 case Skip(job_id, reason, handed):
                     self._skip(job_id, reason, handed)
+                case Unplaceable(job_id, reason):
+                    failure = Failure("device_lost", reason)
+                    self._finish(self._attempts[job_id], Outcome(Status.FAILED, failure))
+
+    # Devices that other runs use, or that are lost
+
+    def _settle(self) -> bool:
+        """Get and give back leases. Whether the engine must hear of that."""
+        self._events += self._sharing.settle(self._engine.wants)
+        return bool(self._events)
+
+    def lose_device(self, index: int, reason: str) -> None:
+        """A device does not work any more: nothing is started there, and what needs it fails.
+        What runs there is left alone."""
+        self._events += self._sharing.lose(index, reason)
 
     def _skip(self, name: str, reason: str, handed: bool) -> None:
         if name not in self._rules and name not in self._skipped:
@@ -249,6 +268,8 @@ class Supervisor:
 
     def _launch(self, attempt: Attempt, slot: Slot) -> None:
         rule = self._rules.get(attempt.name)
+        attempt.slot = slot
+        self._sharing.use(attempt.name, slot.devices)
         try:
             if rule is not None:
                 attempt.pid = self._launcher.rule_job(attempt, rule, slot)
@@ -310,6 +331,7 @@ class Supervisor:
     def _gone(self, attempt: Attempt) -> None:
         """Every process of an attempt is gone: judge it, or see first what it made."""
         attempt.gone = Instant.now()
+        self._events += self._sharing.release(attempt.name)
         attempt.outcome = judge_exit(attempt)
         records = self._records(attempt)
         if records is None:
@@ -333,11 +355,12 @@ class Supervisor:
     def _is_retried(self, attempt: Attempt) -> bool:
         """Whether Snakemake starts a job again that failed: then it has not failed yet."""
         rule = self._rules.get(attempt.name)
-        return rule is not None and rule["retry"] and attempt.phase is not Phase.CHECKING
+        return rule is not None and rule["retry"] and attempt.slot is not None
 
     def _finish(self, attempt: Attempt, outcome: Outcome) -> None:
         """Write the verdict down, and tell the engine and the executor."""
         is_retried = self._is_retried(attempt)
+        self._events += self._sharing.release(attempt.name)
         attempt.phase = Phase.ENDED
         self._unfinished -= 1
         text = ""

@@ -1,0 +1,268 @@
+"""A run's leases: which devices it may use now, since no other run does.
+
+The supervisor asks here after each step. What the engine wants is leased and granted, what
+was granted and not used is given back, and who keeps a job waiting is said. It never waits:
+a lease that another run has is asked for again a little later.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hloop.devices.leases import LeaseFolder, lease_key, machine_id
+from hloop.devices.observe import Observer
+from hloop.devices.resolve import DeviceTable
+from hloop.locks import Holder, Lock, host_name, user_name
+from hloop.run import processes
+from hloop.run.journal import utc_now
+from hloop.run.opening import Opening
+from hloop.run.timers import Timers
+from hloop.schedule.events import DeviceGranted, DeviceLost, DeviceWithheld, Event, Want
+
+POLL_NS = 100_000_000
+# Whoever has just got a lease needs a moment to say so.
+PATIENCE_NS = 1_000_000_000
+STAY_NS = 3_600_000_000_000
+
+
+def holder_of_run(run_dir: str, session_id: str, job: str = "") -> Holder:
+    """Give what this process writes into the locks of a run."""
+    pid = os.getpid()
+    ticks = processes.start_ticks(pid) or 0
+    return Holder(run_dir, session_id, job, pid, ticks, user_name(), host_name(), utc_now())
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job that waits for devices that others have.
+
+    Attributes:
+        job_id: the job.
+        holders: logical device to who has it; None where that is not known.
+    """
+
+    job_id: str
+    holders: tuple[tuple[int, Holder | None], ...]
+
+    @property
+    def text(self) -> str:
+        parts = [
+            f"device {device} is held by {holder or 'another run'}"
+            for device, holder in self.holders
+        ]
+        return "; ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what the journal says of it."""
+        return {
+            "job": self.job_id.rpartition("/")[2],
+            "devices": [
+                {"device": device, "holder": None if holder is None else holder.to_dict()}
+                for device, holder in self.holders
+            ],
+        }
+
+
+class Sharing:
+    """The leases of one run. Devices of a run that was opened without a folder have none.
+
+    Args:
+        timers: the loop's timers.
+        note: writes an event into the run's journal.
+        say: tells the executor that a job waits, and why.
+    """
+
+    def __init__(self, timers: Timers, note: Callable[..., None], say: Callable[[str, str], None]):
+        self._timers = timers
+        self._note = note
+        self._say = say
+        self._folder: LeaseFolder | None = None
+        self._table = DeviceTable((), "", None)
+        self._holder = holder_of_run("", "")
+        self._observer = Observer()
+        self._keys: dict[int, str] = {}
+        # By device: those whose turn is this run's; leases of no job yet; leases by job.
+        self._turns: dict[int, Lock] = {}
+        self._spare: dict[int, Lock] = {}
+        self._used: dict[str, dict[int, Lock]] = {}
+        self._granted: set[int] = set()
+        self._lost: set[int] = set()
+        self._blocked: dict[int, Holder | None] = {}
+        self._waits: dict[str, tuple[Waiting | None, int]] = {}
+        self._polls = False
+
+    def open(self, opening: Opening) -> list[Event]:
+        """Begin a run. Gives what the engine must know before it starts anything.
+
+        Raises:
+            DeviceError: the folder of its leases cannot be used.
+        """
+        if run := opening.run or opening.rules:
+            self._holder = holder_of_run(run.run_dir, run.session_id)
+        if opening.leases is None:
+            return []
+        self._table = opening.table
+        self._folder = LeaseFolder.open(Path(opening.leases.folder))
+        self._note("leases", folder=opening.leases.folder, remark=opening.leases.remark)
+        self._stay()
+        machine = machine_id()
+        self._keys = {device.logical: lease_key(device, machine) for device in self._table.devices}
+        return [DeviceWithheld(device) for device in self._keys]
+
+    def lose(self, device: int, reason: str) -> list[Event]:
+        """Note that a device does not work any more. Gives what the engine must know."""
+        if device in self._lost:
+            return []
+        self._lost.add(device)
+        self._note("device_lost", device=device, reason=reason)
+        return [DeviceLost(device, reason)]
+
+    # What the engine wants
+
+    def settle(self, wants: Callable[[], Sequence[Want]]) -> list[Event]:
+        """Get what the engine wants, as far as it can be had; give back what it did not use.
+
+        Args:
+            wants: the engine's own; asked only when it has heard of what was given back.
+        """
+        if self._folder is None:
+            return []
+        if unused := self._granted & self._spare.keys():
+            self._granted.clear()
+            for device in unused:
+                self._spare.pop(device).release()
+            return [DeviceWithheld(device) for device in sorted(unused)]
+        self._granted.clear()
+        self._blocked.clear()
+        wanted = wants()
+        found: list[int] = []
+        kept: set[int] = set()
+        for want in wanted:
+            got, keep = self._gather(want, {*found, *kept})
+            found += got
+            kept |= keep
+            self._tell_waits(want, got)
+        self._let_go(kept, found)
+        for job_id in self._waits.keys() - {want.job_id for want in wanted}:
+            del self._waits[job_id]
+        if kept or self._blocked:
+            self._poll()
+        self._granted.update(found)
+        events: list[Event] = []
+        for device in found:
+            if reason := self._observer.loss(self._table.devices[device]):
+                events += self.lose(device, reason)
+        return events + [DeviceGranted(device) for device in found]
+
+    def _gather(self, want: Want, taken: Iterable[int]) -> tuple[list[int], set[int]]:
+        """Lease devices for a want. Gives those that can be granted, and those whose turn or
+        lease is kept while it waits.
+
+        Where several are needed together they are taken in an order that all runs share, and
+        none is kept behind one whose turn is another's: two runs never wait for each other.
+        """
+        devices = [device for device in want.devices if device not in taken]
+        if want.least > 1:
+            devices.sort(key=self._keys.__getitem__)
+        got: list[int] = []
+        prefix: set[int] = set()
+        unbroken = True
+        for device in devices:
+            if len(got) == want.most:
+                break
+            is_mine = self._try(device)
+            if device in self._spare:
+                got.append(device)
+            unbroken = is_mine and (unbroken or want.least == 1)
+            if unbroken:
+                prefix.add(device)
+        if len(got) >= want.least:
+            return got, set()
+        return [], prefix
+
+    def _try(self, device: int) -> bool:
+        """Try to lease a device. Whether it or its turn is this run's now."""
+        assert self._folder is not None
+        if device in self._spare:
+            return True
+        key = self._keys[device]
+        try:
+            if device not in self._turns:
+                turn = self._folder.try_turn(key)
+                if turn is None:
+                    self._blocked[device] = self._folder.holder(key)[1]
+                    return False
+                self._turns[device] = turn
+            lease = self._folder.try_lease(key)
+        except OSError:
+            self._blocked[device] = None
+            return device in self._turns
+        if isinstance(lease, Lock):
+            self._spare[device] = lease
+        else:
+            self._blocked[device] = lease
+        return True
+
+    def _let_go(self, kept: set[int], found: Sequence[int]) -> None:
+        """Give back leases that came to nothing, and turns that are not waited in."""
+        for device in self._spare.keys() - kept - set(found):
+            self._spare.pop(device).release()
+        for device in self._turns.keys() - kept:
+            self._turns.pop(device).release()
+
+    # Who keeps a job waiting
+
+    def _tell_waits(self, want: Want, got: Sequence[int]) -> None:
+        if got:
+            return
+        now = time.monotonic_ns()
+        said, since = self._waits.setdefault(want.job_id, (None, now))
+        holders = [(d, self._blocked[d]) for d in sorted(want.devices) if d in self._blocked]
+        waiting = Waiting(want.job_id, tuple(holders))
+        known = all(holder is not None for _, holder in holders)
+        if holders and waiting != said and (known or now - since > PATIENCE_NS):
+            self._waits[want.job_id] = (waiting, now)
+            self._note("job_waiting", **waiting.to_dict())
+            self._say(waiting.job_id, waiting.text)
+
+    def _poll(self) -> None:
+        """Wake the loop up a little later: it settles after each turn."""
+        if not self._polls:
+            self._polls = True
+            self._timers.at(time.monotonic_ns() + POLL_NS, self._polled)
+
+    def _polled(self) -> None:
+        self._polls = False
+
+    # Leases in use
+
+    def use(self, job_id: str, devices: Iterable[int]) -> None:
+        """Note that a job is about to start on devices that were granted."""
+        job = job_id.rpartition("/")[2]
+        holder = replace(self._holder, job=job, since=utc_now())
+        leases = {device: self._spare.pop(device) for device in devices if device in self._spare}
+        for lease in leases.values():
+            lease.say(holder)
+        if leases:
+            self._used[job_id] = leases
+
+    def release(self, job_id: str) -> list[Event]:
+        """Give back the devices of a job whose processes are gone. The engine must know of
+        that together with the freed slot."""
+        leases = self._used.pop(job_id, {})
+        for lease in leases.values():
+            lease.release()
+        return [DeviceWithheld(device) for device in leases]
+
+    def _stay(self) -> None:
+        assert self._folder is not None
+        self._folder.stay()
+        for leases in (self._spare, self._turns, *self._used.values()):
+            for lease in leases.values():
+                lease.stay()
+        self._timers.at(time.monotonic_ns() + STAY_NS, self._stay)

@@ -1,0 +1,264 @@
+"""Two runs on one machine: real supervisors that share two simulated devices by their leases."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hloop.devices.leases import LeaseFolder
+from hloop.run.journal import read_journal
+from supervised import Supervised, is_alive, job, rendered, wait_for
+
+
+class Runs:
+    """Runs that share a lease folder."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.leases = root / "leases"
+        self.all: list[Supervised] = []
+
+    def begin(self, *jobs: dict[str, Any], **fields: Any) -> Supervised:
+        """Start a run of these jobs, and hand them all over."""
+        folder = self.root / f"run{len(self.all)}"
+        folder.mkdir()
+        run = Supervised(folder)
+        self.all.append(run)
+        run.open(rendered(folder, *jobs), lease_dir=self.leases, **fields)
+        run.ready(*(entry["job_id"] for entry in jobs))
+        return run
+
+    def rules(self) -> Supervised:
+        """Start a run without a plan."""
+        folder = self.root / f"run{len(self.all)}"
+        folder.mkdir()
+        run = Supervised(folder)
+        self.all.append(run)
+        run.open(lease_dir=self.leases)
+        return run
+
+    def is_held(self, device: int) -> bool:
+        folder = LeaseFolder.open(self.leases)
+        try:
+            return folder.holder(f"simulated-{device}")[0]
+        finally:
+            folder.close()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    runs = Runs(tmp_path)
+    yield runs
+    for run in runs.all:
+        run.end()
+
+
+def gpu(job_id: str, device: int = 0, script: str = "true", **fields: Any) -> dict[str, Any]:
+    return job(job_id, script, "gpu", **fields) | {"cuda_visible_devices": str(device)}
+
+
+def until(path: Path) -> str:
+    """A script that waits for a file."""
+    return f"while [ ! -e {shlex.quote(str(path))} ]; do sleep 0.02; done"
+
+
+def intervals(run: Supervised) -> list[tuple[int, int, int]]:
+    """Device, start and end of each job, by the clock that all runs of a boot share."""
+    events = read_journal(run.paths.journal)
+    zero = events[0]["monotonic_ns"]
+    ended = {e["job"]: e["offset_ns"] for e in events if e["event"] == "job_gone"}
+    return [
+        (e["device"]["logical"], zero + e["offset_ns"], zero + ended[e["job"]])
+        for e in events
+        if e["event"] == "job_started" and e["device"] is not None
+    ]
+
+
+@pytest.mark.parametrize("placement", ["pinned", "any"])
+@pytest.mark.parametrize("mode", ["hloop", "bulk-sync"])
+def test_two_runs_never_use_a_device_at_the_same_time(
+    runs: Runs, mode: str, placement: str
+) -> None:
+    names = [f"j{number}" for number in range(8)]
+    jobs = [gpu(name, number % 2, "sleep 0.1") for number, name in enumerate(names)]
+    both = [runs.begin(*jobs, mode=mode, placement=placement) for _ in range(2)]
+    for run in both:
+        assert set(run.ended(*names)) == {"completed"}
+        run.close()
+    spans = sorted(span for run in both for span in intervals(run))
+    assert len(spans) == 16
+    for (device, _, end), (other, start, _) in zip(spans, spans[1:], strict=False):
+        assert device != other or end <= start
+
+
+def test_a_run_that_waits_gets_the_device_although_the_holder_has_more_jobs(runs: Runs) -> None:
+    go = runs.root / "go"
+    greedy = runs.begin(gpu("a0", script=until(go)), gpu("a1"), gpu("a2"))
+    greedy.until("started", "a0")
+    patient = runs.begin(gpu("b"))
+    patient.until("waiting", "b")
+    go.touch()
+    patient.ended("b")
+    greedy.ended("a0", "a1", "a2")
+    (b,) = patient.events("job_started")
+    first = greedy.events("job_started")[1]
+    zero = [read_journal(run.paths.journal)[0]["monotonic_ns"] for run in (patient, greedy)]
+    assert zero[0] + b["offset_ns"] < zero[1] + first["offset_ns"]
+
+
+def test_a_waiting_job_says_who_has_the_device(runs: Runs) -> None:
+    go = runs.root / "go"
+    holder = runs.begin(gpu("a", script=until(go)))
+    holder.until("started", "a")
+    waiting = runs.begin(gpu("b"))
+    reason = waiting.until("waiting", "b")["reason"]
+    go.touch()
+    text = (
+        f"device 0 is held by the run {holder.paths.root}, job a (pid {holder.process.pid}, user"
+    )
+    assert reason.startswith(text)
+
+
+def test_the_wait_is_written_down_once(runs: Runs) -> None:
+    go = runs.root / "go"
+    holder = runs.begin(gpu("a", script=until(go)))
+    holder.until("started", "a")
+    waiting = runs.begin(gpu("b"), gpu("c", 1, "sleep 0.5"))
+    waiting.ended("c")
+    go.touch()
+    waiting.ended("b")
+    (event,) = waiting.events("job_waiting")
+    (entry,) = event["devices"]
+    assert (event["job"], entry["device"], entry["holder"]["job"]) == ("b", 0, "a")
+
+
+def test_a_wait_is_no_part_of_the_running_time(runs: Runs) -> None:
+    go = runs.root / "go"
+    holder = runs.begin(gpu("a", script=until(go)))
+    holder.until("started", "a")
+    waiting = runs.begin(gpu("b"), gpu("c", 1, "sleep 0.5"))
+    waiting.ended("c")
+    go.touch()
+    waiting.ended("b")
+    waiting.close()
+    c, b = sorted(intervals(waiting), key=lambda span: span[1])
+    waited = waiting.report()["scheduling"]["ready_to_start_seconds"]["b"]
+    assert b[1] >= c[2] and waited > 0.5
+
+
+def test_other_jobs_go_on_while_one_waits(runs: Runs) -> None:
+    go = runs.root / "go"
+    runs.begin(gpu("a", script=until(go))).until("started", "a")
+    waiting = runs.begin(gpu("b"), gpu("c", 1), job("d"))
+    assert waiting.ended("c", "d") == ["completed", "completed"]
+    assert "b" not in waiting.said("started")
+    go.touch()
+    assert waiting.ended("b") == ["completed"]
+
+
+def test_with_placement_any_a_job_takes_the_device_that_is_free(runs: Runs) -> None:
+    go = runs.root / "go"
+    runs.begin(gpu("a", script=until(go))).until("started", "a")
+    other = runs.begin(gpu("b"), placement="any")
+    assert other.until("started", "b")["devices"] == [1]
+    go.touch()
+
+
+def test_the_lease_of_a_supervisor_that_was_killed_is_free(runs: Runs) -> None:
+    killed = runs.begin(gpu("a", script="sleep 600"))
+    pid = killed.pid("a")
+    waiting = runs.begin(gpu("b"))
+    waiting.until("waiting", "b")
+    killed.kill()
+    assert waiting.ended("b") == ["completed"]
+    wait_for(lambda: not is_alive(pid), "the end of the job")
+
+
+def test_a_job_inherits_no_lease(runs: Runs) -> None:
+    run = runs.begin(gpu("a", script="ls -l /proc/self/fd"))
+    run.ended("a")
+    assert ".lease" not in run.paths.job("a").stdout.read_text()
+
+
+def test_a_lease_is_held_until_every_process_of_the_job_is_gone(runs: Runs) -> None:
+    # The grandchild ignores TERM, and the grace period passes before it is killed.
+    script = "(trap '' TERM; sleep 0.1; sleep 600) & sleep 0.2"
+    run = runs.begin(gpu("a", script=script), grace_seconds=1)
+    run.until("started", "a")
+    other = runs.begin(gpu("b"))
+    assert run.ended("a") == other.ended("b") == ["completed"]
+    ((_, _, end),), ((_, start, _),) = intervals(run), intervals(other)
+    assert end <= start
+
+
+def test_a_lease_that_is_not_used_is_given_back(runs: Runs) -> None:
+    run = runs.begin(gpu("a"))
+    run.ended("a")
+    assert not runs.is_held(0)
+
+
+def test_a_job_that_cannot_start_gives_its_lease_back(runs: Runs) -> None:
+    run = runs.begin(gpu("a", command=["no-such-program"]))
+    assert run.ended("a") == ["failed"]
+    assert not runs.is_held(0)
+
+
+def test_rules_that_need_both_devices_do_not_wait_for_each_other(runs: Runs) -> None:
+    both = [runs.rules(), runs.rules()]
+    log = runs.root / "log"
+    script = f"echo begin >> {log}; sleep 0.05; echo end >> {log}"
+    names = [f"rules/r-{number}" for number in range(5)]
+    for run in both:
+        for name in names:
+            run.rule(name, script, gpu=2)
+    for run in both:
+        assert set(run.ended(*names)) == {"completed"}
+        run.close()
+    assert log.read_text().split() == ["begin", "end"] * 10
+
+
+def test_a_rule_that_needs_both_devices_is_not_starved_by_small_jobs(runs: Runs) -> None:
+    small = [gpu(f"j{number}", number % 2, "sleep 0.2") for number in range(12)]
+    busy = runs.begin(*small)
+    busy.until("started", "j1")
+    wide = runs.rules()
+    wide.rule("rules/wide", gpu=2)
+    assert wide.ended("rules/wide") == ["completed"]
+    assert len(busy.said("ended")) < 12
+    busy.ended(*(entry["job_id"] for entry in small))
+
+
+def test_a_run_that_is_stopped_while_it_waits_ends(runs: Runs) -> None:
+    go = runs.root / "go"
+    runs.begin(gpu("a", script=until(go))).until("started", "a")
+    waiting = runs.begin(gpu("b"))
+    waiting.until("waiting", "b")
+    waiting.stop()
+    waiting.until("skipped", "b")
+    assert waiting.close()["status"] == "interrupted"
+    go.touch()
+
+
+def test_a_run_without_lease_folder_leases_nothing(runs: Runs) -> None:
+    run = Supervised(runs.root)
+    runs.all.append(run)
+    run.open(rendered(run.root, gpu("a")))
+    run.ready("a")
+    run.ended("a")
+    assert not runs.leases.exists()
+
+
+def test_what_holds_a_lease_is_said_in_its_file_only_meanwhile(runs: Runs) -> None:
+    go = runs.root / "go"
+    run = runs.begin(gpu("a", script=until(go)))
+    run.until("started", "a")
+    path = runs.leases / "simulated-0.lease"
+    during = path.read_bytes()
+    go.touch()
+    run.ended("a")
+    assert b'"job": "a"' in during and path.read_bytes() == b""
+    assert os.stat(path).st_mode & 0o777 == 0o666

@@ -130,7 +130,9 @@ class _Export:
             environment={id: record.get("environment", {}) for id, record in scheduled.items()},
         )
         document = build(self.run, contents, license)
-        data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        # Half a surrogate pair has no UTF-8, but JSON's own escape for it.
+        data = text.encode("utf-8", "backslashreplace") + b"\n"
         (self.root / METADATA_NAME).write_bytes(data)
         size = len(data) + sum(digest.size for digest in files.values())
         return len(files) + 1, size, self.left_out

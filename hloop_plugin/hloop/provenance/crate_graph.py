@@ -106,7 +106,7 @@ class _Graph(Payload):
             "#hloop",
             "SoftwareApplication",
             name="hloop",
-            softwareVersion=versions["hloop"],
+            softwareVersion=versions.get("hloop"),
             description=f"The engine, in mode {report['mode']}.",
             softwareRequirements=refs(needed),
         )
@@ -114,7 +114,7 @@ class _Graph(Payload):
             "#session",
             "SoftwareApplication",
             name=f"hloop session {report.get('session_id', '')}".strip(),
-            softwareVersion=versions["hloop"],
+            softwareVersion=versions.get("hloop"),
             description="The session that ran the plan. hloop records no user names: the person "
             "behind it is not known here.",
         )
@@ -282,7 +282,7 @@ class _Graph(Payload):
         status = action_status(report["status"])
         failed = [job for job in self.jobs if action_status(job["status"]) == FAILED]
         error = f"the run is {report['status']}"
-        if failed:
+        if failed and failed[0]["failure"]:
             error += f"; {failed[0]['job_id']}: {failed[0]['failure']['message']}"
         common = {
             "agent": ref("#session"),

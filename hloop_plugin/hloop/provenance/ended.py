@@ -7,8 +7,9 @@ not asked here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ from hloop.plan.model import Plan
 from hloop.provenance.records import REPORT
 
 MAX_PROBLEMS = 20
+_OF_RUN = ("experiment_digest", "executor", "versions")
+_OF_JOB = (
+    *("status", "failure", "device", "started_at", "ended_at"),
+    *("cpu_seconds", "max_rss_bytes"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,31 @@ def _report(path: Path, data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         problem = Problem("not_json", "", f"not JSON: {error}", f"a report, {REPORT!r}")
         raise ReportError(problem, file=path) from error
-    if problems := schema_problems(document, "hloop-run"):
+    problems = schema_problems(document, "hloop-run") or list(_lacking(document))
+    if problems:
         raise ReportError(problems[:MAX_PROBLEMS], file=path)
     report: dict[str, Any] = document
     return report
+
+
+def _lacking(report: Mapping[str, Any]) -> Iterator[Problem]:
+    """Say what a report lacks that hloop writes into each; the format knows shorter ones."""
+    needed: list[tuple[str, Mapping[str, Any], tuple[str, ...]]] = [("", report, _OF_RUN)]
+    needed += [(f"jobs[{index}].", job, _OF_JOB) for index, job in enumerate(report["jobs"])]
+    for where, holder, names in needed:
+        for name in names:
+            if name not in holder:
+                found = f"the key {name!r} is missing"
+                yield Problem("missing_key", f"{where}{name}", found, "a report of hloop's own")
+        for name in ("started_at", "completed_at", "ended_at"):
+            if holder.get(name) is not None and not _is_time(holder[name]):
+                found = f"{holder[name]!r} is no time"
+                yield Problem("bad_time", f"{where}{name}", found, "ISO 8601 in UTC")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,41 @@
+"""2,000 spoilt plans: ``hloop plan`` shows each or says what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+from fuzzing import Ask
+from mutations import as_json, change_bytes, change_document
+
+PLANS = Path(__file__).parents[1] / "data" / "plans"
+GOOD = sorted((PLANS / "good").iterdir())
+BAD = sorted((PLANS / "bad").iterdir())
+PER_TEST, TESTS = 100, 20
+
+
+def spoilt(seed: int) -> bytes:
+    rng = Random(seed)
+    path = rng.choice(GOOD if rng.random() < 0.7 else BAD)
+    data = path.read_bytes()
+    # Aliases of a bad plan may stand for millions of values.
+    if path in GOOD and rng.random() < 0.7:
+        return as_json(change_document(rng, yaml.safe_load(data)))
+    return change_bytes(rng, data)
+
+
+@pytest.mark.parametrize("test", range(TESTS))
+def test_a_spoilt_plan_is_shown_or_refused(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = {}
+    for seed in range(test * PER_TEST, (test + 1) * PER_TEST):
+        plan = tmp_path / ("plan.json" if seed % 2 else "plan.yaml")
+        plan.write_bytes(spoilt(seed))
+        answer = ask("plan", plan, *(["--json"] if seed % 3 == 0 else []))
+        if answer.code == 1 or not answer.is_one:
+            wrong[seed] = answer
+    assert not wrong

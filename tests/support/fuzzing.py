@@ -1,0 +1,100 @@
+"""Running ``hloop`` in this process on thousands of files that are wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+import typer
+from hloop.cli import main as main_module
+from mutations import as_json, change_bytes, change_document
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a command ended and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is what a command may do: an exit code with a meaning, and why."""
+        says_why = self.code == 0 or bool((self.out + self.err).strip())
+        return self.code in (0, 1, 2) and says_why and "Traceback" not in self.err
+
+
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Run ``hloop`` with these arguments."""
+    # Typer makes the commands anew at every call, which takes longer than most of them.
+    monkeypatch.setattr(main_module, "app", typer.main.get_command(main_module.app))
+
+    def call(*arguments: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["hloop", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main_module.main()
+        captured = capsys.readouterr()
+        return Answer(int(end.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """A folder, such as a run directory, whose files are spoilt one at a time.
+
+    Attributes:
+        root: the folder.
+        files: the files that can be, with what they hold.
+    """
+
+    root: Path
+    files: dict[Path, bytes]
+
+    @classmethod
+    def of(cls, root: Path) -> Spoilt:
+        found = sorted(root.rglob("*.json")) + sorted(root.rglob("*.jsonl"))
+        return cls(root, {path: path.read_bytes() for path in found})
+
+    @contextmanager
+    def by(self, seed: int, name: str = "") -> Iterator[Path]:
+        """Spoil one file, of this name or of any, for as long as this lasts."""
+        rng = Random(seed)
+        path = rng.choice([path for path in self.files if name in ("", path.name)])
+        try:
+            _put(path, _spoil(rng, path, self.files[path]))
+            yield path
+        finally:
+            _put(path, self.files[path])
+
+
+def _spoil(rng: Random, path: Path, data: bytes) -> bytes:
+    if rng.random() < 0.3:
+        return change_bytes(rng, data)
+    if path.suffix != ".jsonl":
+        # Most are canonical; what is not is refused by the way it is written alone.
+        return as_json(change_document(rng, json.loads(data)), _canonical) + b"\n"
+    lines = data.splitlines()
+    place = rng.randrange(len(lines))
+    lines[place] = as_json(change_document(rng, json.loads(lines[place])))
+    return b"\n".join(lines) + b"\n"
+
+
+def _canonical(document: object) -> str:
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.unlink()  # Records are read-only.
+    path.write_bytes(data)

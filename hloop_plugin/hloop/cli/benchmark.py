@@ -143,9 +143,13 @@ def _measure(benchmark: Benchmark) -> tuple[dict[str, Any] | None, bool]:
 
 def _one(benchmark: Benchmark, planned: PlannedRun) -> MeasuredRun:
     """Make a run, or take it over, and tell of it in one line."""
-    measured, how = benchmark.existing(planned), "taken over"
+    how = "taken over"
+    measured, aside = benchmark.existing(planned)
+    if aside:
+        _tell(f"{planned.name}: {aside}")
     if measured is None:
-        measured, how = benchmark.measure(planned, _watch(benchmark, planned)), "completed"
+        how = "completed"
+        measured = benchmark.measure(planned, _watch(benchmark, planned))
     seconds = measured.report["elapsed_seconds"]
     _tell(f"{planned.name:<28} {seconds:9.3f} s  {how}, verified")
     return measured

@@ -149,6 +149,8 @@ def _print(document: dict[str, Any]) -> None:
         )
         of += f" ({what}; hand-over {durations['handover_seconds'] * 1e3:.1f} ms)"
     print(f"plan {document['plan_id']}; times: {of}")
+    if durations["jobs_by_plan"]:
+        print(f"{durations['jobs_by_plan']} jobs take what the plan expects of them")
     if durations["jobs_by_default"]:
         print(f"{durations['jobs_by_default']} jobs count {durations['default_seconds']:g} s")
     print()

@@ -48,7 +48,6 @@ class MeasuredRun:
         decision: see :func:`hloop.report.decision.decision_hash`.
         surroundings: see :class:`hloop.run.surroundings.Surroundings`; None where whoever made
             the run was killed before it could write them down.
-        taken_over: an earlier call made it.
     """
 
     planned: PlannedRun
@@ -57,11 +56,10 @@ class MeasuredRun:
     head: str
     decision: str | None
     surroundings: dict[str, Any] | None
-    taken_over: bool
 
 
 class Stopped(HloopError):
-    """A benchmark that cannot go on: a run failed, or does not verify."""
+    """A benchmark that cannot go on: a run failed."""
 
     exit_code = 1
 
@@ -136,19 +134,21 @@ class Benchmark:
                 raise _in_use(f"a run in {self.paths.root} has not ended yet")
             time.sleep(0.2)
 
-    def existing(self, planned: PlannedRun) -> MeasuredRun | None:
-        """Take over a run that is there; put aside what cannot be taken over.
+    def existing(self, planned: PlannedRun) -> tuple[MeasuredRun | None, str]:
+        """Take over a run that is there; put aside what cannot be taken over, and say why.
+
+        Returns:
+            The run, if there is one to be taken over; and what was put aside and why, or "".
 
         Raises:
             RunDirectoryError: it cannot be put aside.
         """
-        run_dir = self.paths.run_dir(planned)
-        if not os.path.lexists(run_dir):
-            return None
-        measured, _why = self._examine(planned, taken_over=True)
-        if measured is None:
-            self._put_aside(planned)
-        return measured
+        if not os.path.lexists(self.paths.run_dir(planned)):
+            return None, ""
+        measured, why = self._examine(planned)
+        if measured is not None:
+            return measured, ""
+        return None, f"put aside as {self._put_aside(planned).name}: {why}"
 
     def measure(self, planned: PlannedRun, watch: Callable[[Alive], None]) -> MeasuredRun:
         """Make a run.
@@ -157,9 +157,9 @@ class Benchmark:
             watch: shows it while it goes on, and returns after it ended.
 
         Raises:
-            Stopped: it did not complete, or does not verify.
+            Stopped: it did not complete.
             Interrupted: a signal came.
-            HloopError: it could not begin, or left no report.
+            HloopError: it could not begin, left no report, or does not verify.
         """
         run_dir = self.paths.run_dir(planned)
         rendered = load_checked(self.paths.plan, self.repo_root, run_dir)
@@ -195,13 +195,13 @@ class Benchmark:
             raise Interrupted(problem)
         if not completed:
             raise Stopped(_failed(planned, execution.report))
-        measured, why = self._examine(planned, taken_over=False)
+        measured, why = self._examine(planned)
         if measured is None:
-            problem = Problem("not_verified", planned.name, why, action=f"hloop verify {run_dir}")
-            raise Stopped(problem)
+            action = f"hloop verify {run_dir} says more"
+            raise HloopError(Problem("not_verified", planned.name, why, action=action))
         return measured
 
-    def _examine(self, planned: PlannedRun, *, taken_over: bool) -> tuple[MeasuredRun | None, str]:
+    def _examine(self, planned: PlannedRun) -> tuple[MeasuredRun | None, str]:
         """Hold a run against its own files and this benchmark; if it fails, say why."""
         run_dir = self.paths.run_dir(planned)
         paths = RunPaths(run_dir)
@@ -225,7 +225,6 @@ class Benchmark:
                 head=verdict.head,
                 decision=decision_hash(report),
                 surroundings=self._surroundings(planned),
-                taken_over=taken_over,
             ),
             "",
         )
@@ -237,7 +236,7 @@ class Benchmark:
             return None
         return noticed
 
-    def _put_aside(self, planned: PlannedRun) -> None:
+    def _put_aside(self, planned: PlannedRun) -> Path:
         number = 1
         while os.path.lexists(target := self.paths.aside(planned, number)):
             number += 1
@@ -249,6 +248,7 @@ class Benchmark:
         except OSError as error:
             found = f"{planned.name} cannot be put aside: {error.strerror}"
             raise RunDirectoryError(Problem("not_writable", "", found)) from None
+        return target
 
 
 def _in_use(found: str) -> RunDirectoryError:

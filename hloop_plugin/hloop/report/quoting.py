@@ -138,7 +138,8 @@ def _several(name: str, runs: Sequence[MeasuredRun], values: Sequence[Any]) -> I
     """Say that something is not the same in all runs."""
     others = [run for run, value in zip(runs, values, strict=True) if value != values[0]]
     if others:
-        yield f"{name} differs: {_names(others)} had another than {runs[0].planned.name}"
+        first = runs[0].planned.name
+        yield f"not the same in all runs: {name} ({first} against {_names(others)})"
 
 
 def _names(runs: Iterable[MeasuredRun]) -> str:

@@ -15,7 +15,7 @@ from hloop.errors import DeviceError, PlanError, Problem
 from hloop.plan import identity
 from hloop.plan.model import Plan
 from hloop.report import statistics
-from hloop.report.durations import Durations
+from hloop.report.durations import Durations, read_durations
 from hloop.run.measures import Span, scheduling
 from hloop.schedule.events import EngineSettings, Mode, Placement
 from hloop.schedule.nodes import plan_nodes
@@ -74,7 +74,7 @@ def simulation(
         PlanError: a job has no time, or the plan is one that the engine refuses.
         DeviceError: the plan pins more devices than there are to be.
     """
-    durations_ns, defaulted = _complete(plan, durations, question.default_seconds)
+    durations_ns, counts = _complete(plan, durations, question.default_seconds)
     pinned = 1 + max((job.device for job in plan.jobs if job.device is not None), default=-1)
     predictions = [
         _prediction(plan, durations, durations_ns, question, mode, count, timeline=timeline)
@@ -92,7 +92,7 @@ def simulation(
             "runs": durations.runs,
             "handover_seconds": durations.handover_ns / 1e9,
             "default_seconds": question.default_seconds,
-            "jobs_by_default": defaulted,
+            **counts,
         },
         "jitter": {
             "spread": question.jitter,
@@ -107,10 +107,16 @@ def simulation(
 
 def _complete(
     plan: Plan, durations: Durations, default_seconds: float | None
-) -> tuple[dict[str, int], int]:
-    """Give a time for every job, and how many of them are the default."""
-    known = durations.seconds_ns
-    missing = [job.job_id for job in plan.jobs if job.job_id not in known]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Give a time for every job, and how many of them are the plan's or the default."""
+    times = dict(durations.seconds_ns)
+    expected = {
+        job_id: value
+        for job_id, value in read_durations(plan, None).seconds_ns.items()
+        if job_id not in times
+    }
+    times |= expected
+    missing = [job.job_id for job in plan.jobs if job.job_id not in times]
     if missing and default_seconds is None:
         more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
         raise PlanError(
@@ -123,8 +129,10 @@ def _complete(
                 "say --default-seconds",
             )
         )
-    default_ns = round((default_seconds or 0.0) * 1e9)
-    return {job.job_id: known.get(job.job_id, default_ns) for job in plan.jobs}, len(missing)
+    times |= dict.fromkeys(missing, round((default_seconds or 0.0) * 1e9))
+    counts = {"jobs_by_plan": len(expected), "jobs_by_default": len(missing)}
+    # In the order of the plan, so that noise falls on the same jobs wherever times come from.
+    return {job.job_id: times[job.job_id] for job in plan.jobs}, counts
 
 
 def _checked_counts(question: Question, pinned: int) -> tuple[int, ...]:

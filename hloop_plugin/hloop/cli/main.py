@@ -14,6 +14,7 @@ from hloop.cli.attest import command as attest
 from hloop.cli.benchmark import command as benchmark
 from hloop.cli.compare import command as compare
 from hloop.cli.digest import command as digest
+from hloop.cli.doctor import command as doctor
 from hloop.cli.export import command as export
 from hloop.cli.gate import command as gate
 from hloop.cli.output import print_error
@@ -71,6 +72,7 @@ app.command("export")(export)
 app.command("attest")(attest)
 app.command("gate")(gate)
 app.command("tally")(tally)
+app.command("doctor")(doctor)
 
 
 def main() -> None:

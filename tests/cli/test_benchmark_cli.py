@@ -196,6 +196,18 @@ def test_a_run_that_fails_stops_the_benchmark_and_is_made_anew_by_the_next_call(
     assert (tmp_path / "bench/repetition_00/sequential.aside-1/hloop_run.json").exists()
 
 
+def test_a_run_of_another_plan_is_not_taken_over(tmp_path: Path):
+    job = {"job_id": "a", "resource": "cpu", "command": ["true"]}
+    plan = {"schema_version": "mimicx.hloop-plan.v1", "plan_id": "other", "jobs": [job]}
+    (new_folder(tmp_path) / "plan.json").write_text(json.dumps(plan))
+    argv = [sys.executable, "-m", "hloop", "run", "--plan", "plan.json", "--mode", "sequential"]
+    run_dir = "bench/repetition_00/sequential"
+    subprocess.run([*argv, "--run-dir", run_dir], cwd=tmp_path, check=True, capture_output=True)
+    process = benchmark(tmp_path, "--modes", "sequential")
+    found = "put aside as sequential.aside-1: it is a run of another plan"
+    assert f"repetition_00/sequential: {found}" in process.stderr
+
+
 def test_an_interrupted_benchmark_goes_on_where_it_was(tmp_path: Path):
     process = held_in_the_second_run(new_folder(tmp_path))
     second = benchmark(tmp_path)

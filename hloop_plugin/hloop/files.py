@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from hloop.errors import HloopError, Problem, RunDirectoryError
@@ -29,8 +30,17 @@ FORMAL_NAME = "formal"
 # Records of Snakemake's own rules, where they are asked for.
 RULES_NAME = "rules"
 
+# Held by whoever executes the run; no evidence.
+LOCK_NAME = ".lock"
+
+# Of a run that was resumed: the manifests of its further sessions, and earlier reports.
+RESUMED_NAME = "resumed"
+FIRST_RESUMED = 2
+"""The number of the session that resumes a run for the first time."""
+
 OWN_NAMES = frozenset(
     {
+        LOCK_NAME,
         PLAN_NAME,
         JOURNAL_NAME,
         REPORT_NAME,
@@ -39,6 +49,7 @@ OWN_NAMES = frozenset(
         JOBS_NAME,
         FORMAL_NAME,
         RULES_NAME,
+        RESUMED_NAME,
     }
 )
 """What hloop itself writes at the top of a run directory; no job may write there."""
@@ -59,6 +70,10 @@ class RunPaths:
         return self.root / PLAN_NAME
 
     @property
+    def lock(self) -> Path:
+        return self.root / LOCK_NAME
+
+    @property
     def journal(self) -> Path:
         return self.root / JOURNAL_NAME
 
@@ -69,6 +84,24 @@ class RunPaths:
     @property
     def manifest(self) -> Path:
         return self.root / MANIFEST_NAME
+
+    @property
+    def resumed(self) -> Path:
+        return self.root / RESUMED_NAME
+
+    def session_manifest(self, number: int) -> Path:
+        """The manifest of a further session, :data:`FIRST_RESUMED` or later."""
+        return self.resumed / f"manifest.{number}.json"
+
+    def session_report(self, number: int) -> Path:
+        """The report that a session wrote before the run was resumed; the first is 1."""
+        return self.resumed / f"hloop_run.{number}.json"
+
+    def next_session(self) -> int:
+        """Number the session that comes next: 1 where none has written its manifest."""
+        if not self.manifest.exists():
+            return 1
+        return next(n for n in count(FIRST_RESUMED) if not self.session_manifest(n).exists())
 
     @property
     def formal(self) -> FormalPaths:
@@ -184,6 +217,11 @@ class JobPaths:
     def cache(self) -> Path:
         """The cache folders of a formal job."""
         return self.root / "cache"
+
+    @property
+    def attempts(self) -> Path:
+        """Earlier attempts, by number from 1, in a run that was resumed."""
+        return self.root / "attempts"
 
     @property
     def completed(self) -> Path:

@@ -19,12 +19,14 @@ from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import ResourceClass
 from hloop.plan.render import RenderedArtifact, RenderedJob, RenderedPlan
 from hloop.portable import Portable
-from hloop.provenance.chain import GATE_PATH, MANIFEST_PATH, Chain, JobChain
+from hloop.provenance.chain import GATE_PATH, Chain, JobChain
 from hloop.provenance.formal import CACHE_FOLDERS
 from hloop.provenance.records import DIRECTORY, FILE, FORMAL, Status
 
 # What hloop adds to a job's environment, beside the caches of a formal job.
 _OWN_VARIABLES = frozenset({MASK, RUN_DEVICE, PLAN_DEVICE, "HLOOP_JOB_ID", "HLOOP_TRANSITIONS"})
+# What no session of a run may change.
+_OF_ALL_SESSIONS = ("run_kind", "executor", "mode", "placement", "repo_root", "run_dir")
 _SLOTS = {ResourceClass.GPU: "device", ResourceClass.CPU: "cpu", ResourceClass.IO: "io"}
 
 
@@ -38,17 +40,22 @@ def check_agreement(chain: Chain, rendered: RenderedPlan) -> None:
         "experiment_digest": identity.experiment_digest(plan),
         "placement_digest": identity.placement_digest(plan),
     }
-    claimed = chain.manifest["plan"] or dict.fromkeys(expected)
-    _compare(chain, MANIFEST_PATH, "plan.", claimed, expected)
+    same = {key: chain.manifest[key] for key in _OF_ALL_SESSIONS}
+    for path, manifest in chain.sessions.items():
+        if manifest is not None:
+            claimed = manifest["plan"] or dict.fromkeys(expected)
+            _compare(chain, path, "plan.", claimed, expected)
+            _compare(chain, path, "", manifest, same)
     portable = Portable(rendered.run_dir, rendered.repo_root)
     for job_id, job in chain.jobs.items():
         entry = rendered.jobs[job_id]
+        manifest = chain.manifest_of(job) or chain.manifest
         if job.scheduled is not None:
-            fields = _scheduled(entry, portable, chain.manifest)
-            fields["config_digests"] = _configs(entry, job.scheduled, chain.manifest)
+            fields = _scheduled(entry, portable, manifest)
+            fields["config_digests"] = _configs(entry, job.scheduled, manifest)
             _compare(chain, job_id, "", job.scheduled, fields)
             _check_environment(chain, entry, portable, job.scheduled)
-            _check_device(chain, entry, job.scheduled, chain.manifest)
+            _check_device(chain, entry, job.scheduled, manifest)
             _check_artifacts(chain, job_id, portable, job.scheduled["input_digests"], entry.inputs)
             _check_gate(chain, job_id, job.scheduled)
         if job.status is not None and job.status["status"] == Status.COMPLETED:

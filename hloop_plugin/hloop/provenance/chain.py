@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from hloop.errors import PlanError
-from hloop.files import JobPaths, RunPaths
+from hloop.files import FIRST_RESUMED, JobPaths, RunPaths
 from hloop.plan.lint import lint
 from hloop.plan.load import plan_from_document
 from hloop.plan.model import Plan
@@ -77,6 +78,7 @@ class JobChain:
         job_id: the job of the plan, or the name of an attempt of a job that no plan holds.
         claim: what the report says of the job.
         status_sha256: over the attempt status, 64 hex digits.
+        session: the portable path of the manifest of the session that the attempt is of.
     """
 
     job_id: str
@@ -85,6 +87,7 @@ class JobChain:
     record: dict[str, Any] | None = None
     scheduled: dict[str, Any] | None = None
     status_sha256: str | None = None
+    session: str = MANIFEST_PATH
 
     @property
     def was_rejected(self) -> bool:
@@ -101,6 +104,9 @@ class Chain:
         head: ``sha256:<hex>`` over the report; None without one.
         plan: None where the run has none, or it cannot be used.
         report: of a run with a plan, or without one.
+        manifest: of the run's first session.
+        sessions: the manifests by portable path, in order; more than one of a run that was
+            resumed. A manifest is None where it cannot be used.
         jobs: by id, in the order of the plan.
         rules: the attempts of jobs that no plan holds, by name.
         findings: without repetitions, in order.
@@ -110,6 +116,7 @@ class Chain:
     head: str | None = None
     report: dict[str, Any] | None = None
     manifest: dict[str, Any] | None = None
+    sessions: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     plan: Plan | None = None
     jobs: dict[str, JobChain] = field(default_factory=dict)
     rules: dict[str, JobChain] = field(default_factory=dict)
@@ -132,18 +139,23 @@ class Chain:
             return True
         return self.manifest is None or self.manifest["plan"] is not None
 
+    def manifest_of(self, job: JobChain) -> dict[str, Any] | None:
+        """Give the manifest of the session that an attempt is of."""
+        return self.sessions.get(job.session) or self.manifest
+
     def add(self, code: str, where: str, found: str, expected: object = "") -> None:
         self.findings[Finding(code, shown(where), shown(found), shown(str(expected)))] = None
 
 
-def walk(files: RunFiles, repo_root: str | None = None) -> Chain:
+def walk(files: RunFiles, repo_root: str | None = None, *, use_report: bool = True) -> Chain:
     """Walk the chain of a run directory.
 
     Args:
         files: the run directory; its ``repo_root`` is set to the one that is found.
         repo_root: in place of the one that the manifest names.
+        use_report: begin at the report; else at each attempt's status, as if there were none.
     """
-    return _Walk(files, repo_root).walk()
+    return _Walk(files, repo_root).walk(use_report)
 
 
 class _Walk:
@@ -153,9 +165,9 @@ class _Walk:
         self._chain = Chain()
         self._add = self._chain.add
 
-    def walk(self) -> Chain:
+    def walk(self, use_report: bool) -> Chain:
         chain = self._chain
-        report = self._take(REPORT, REPORT_PATH)
+        report = self._take(REPORT, REPORT_PATH) if use_report else None
         if report is not None:
             chain.head = f"sha256:{report.content.sha256}"
             chain.report = report.document
@@ -184,6 +196,8 @@ class _Walk:
             if type == MANIFEST and record is not None:
                 chain.manifest = record.document
         self._files.repo_root = self._repo_root
+        chain.sessions[MANIFEST_PATH] = chain.manifest
+        self._further_sessions((evidence or {}).get("resumed"))
         if chain.manifest is None:
             return
         if self._repo_root is None:
@@ -191,7 +205,24 @@ class _Walk:
         places = {PLAN: PLAN_PATH} if chain.has_plan else {}
         if chain.is_formal:
             places[GATE] = GATE_PATH
-        self._follow_all(MANIFEST_PATH, MANIFEST, chain.manifest, places, places)
+        for path, manifest in chain.sessions.items():
+            if manifest is not None:
+                self._follow_all(path, MANIFEST, manifest, places, places)
+
+    def _further_sessions(self, references: Iterable[Mapping[str, Any]] | None) -> None:
+        """Read the manifests of a run that was resumed. A report names them all."""
+        if references is None and self._chain.report is not None:
+            return
+        named = None if references is None else list(references)
+        for number in count(FIRST_RESUMED):
+            path = str(_PATHS.session_manifest(number))
+            if named is None and self._files.is_there(path):
+                record = self._unreferenced(MANIFEST, path)
+            elif named:
+                record = self._follow(REPORT_PATH, REPORT, named.pop(0), {MANIFEST: path})
+            else:
+                return
+            self._chain.sessions[path] = None if record is None else record.document
 
     def _load_plan(self) -> None:
         chain = self._chain
@@ -268,8 +299,9 @@ class _Walk:
             job.status = status.document
         if job.status is not None:
             self._check_shape(status_path, job.status)
+            job.session = self._session_of(job.status)
             places = {
-                MANIFEST: MANIFEST_PATH,
+                MANIFEST: job.session,
                 SCHEDULED_JOB: scheduled_path,
                 RUN_RECORD: record_path,
             }
@@ -282,13 +314,19 @@ class _Walk:
         if scheduled := below.get(SCHEDULED_JOB):
             job.scheduled = scheduled.document
             if job.scheduled is not None:
-                places = {MANIFEST: MANIFEST_PATH}
+                job.session = self._session_of(job.scheduled)
+                places = {MANIFEST: job.session}
                 if self._chain.has_plan:
                     places[PLAN] = PLAN_PATH
                 if self._chain.is_formal:
                     places[GATE] = GATE_PATH
                 self._follow_all(scheduled_path, SCHEDULED_JOB, job.scheduled, places, places)
         return job
+
+    def _session_of(self, document: Mapping[str, Any]) -> str:
+        """Give the manifest that a record refers to, where it is one of the run's."""
+        paths = (item["path"] for item in document["upstream"] if item["type"] == MANIFEST)
+        return next((path for path in paths if path in self._chain.sessions), MANIFEST_PATH)
 
     def _check_shape(self, path: str, status: Mapping[str, Any]) -> None:
         """Demand what an attempt status must refer to, by how far the attempt came."""

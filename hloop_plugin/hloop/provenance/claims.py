@@ -17,7 +17,7 @@ from hloop.provenance.reading import Refused, RunFiles
 from hloop.provenance.records import Status
 
 # Of a job whose supervisor died: what stands in its run record came too late for its status.
-_BURIED = "supervisor_died"
+_BURIED = ("supervisor_died", "run_died")
 
 
 def check_claims(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -> None:
@@ -68,7 +68,7 @@ def _check_status(chain: Chain, job: JobChain) -> None:
         if status["failure"] is None:
             said = f"it is {status['status']} and says not why"
             chain.add("self_report_mismatch", job.job_id, said)
-    if record is not None and not _has_reason(status, _BURIED):
+    if record is not None and not _is_buried(status):
         expected |= {
             "returncode": record["returncode"],
             "signal": record["signal"],
@@ -89,8 +89,8 @@ def _check_status(chain: Chain, job: JobChain) -> None:
     _compare(chain, job.job_id, status, expected)
 
 
-def _has_reason(entry: Mapping[str, Any], reason: str) -> bool:
-    return entry["failure"] is not None and entry["failure"]["reason"] == reason
+def _is_buried(status: Mapping[str, Any]) -> bool:
+    return status["failure"] is not None and status["failure"]["reason"] in _BURIED
 
 
 def holds_completed(job: JobChain) -> bool:
@@ -148,7 +148,7 @@ def _check_job(
     if status := job.status:
         if status["status"] == Status.COMPLETED and not job.was_rejected:
             _compare_artifacts(chain, where, claim["outputs"], status["outputs"])
-        if scheduled is not None and not job.was_rejected and not _has_reason(status, _BURIED):
+        if scheduled is not None and not job.was_rejected and not _is_buried(status):
             _compare_artifacts(chain, where, claim["inputs"], scheduled["input_digests"])
     _check_ending(chain, where, job, claim)
     _compare(chain, where, claim, expected)

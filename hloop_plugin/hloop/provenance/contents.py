@@ -15,7 +15,7 @@ from typing import Any
 from hloop.errors import HloopError
 from hloop.files import FileDigest, FileRefused, hash_file
 from hloop.plan.render import RenderedPlan
-from hloop.provenance.chain import MANIFEST_PATH, Chain
+from hloop.provenance.chain import Chain
 from hloop.provenance.findings import shown
 from hloop.provenance.reading import Refused, RunFiles, is_inside, is_normal
 from hloop.provenance.records import DIRECTORY, FILE
@@ -108,10 +108,11 @@ def _named(chain: Chain, rendered: RenderedPlan | None) -> Iterator[Named]:
                 yield Named(kind, job.job_id, f"its input {entry['role']!r}", entry)
             for entry in job.scheduled["code_digests"] + job.scheduled["config_digests"]:
                 yield Named("code", job.job_id, "a file that its command uses", entry)
-    if chain.manifest is not None:
-        code = chain.manifest["config_digests"] + chain.manifest["code_digests"]["scripts"]
-        for entry in code:
-            yield Named("code", MANIFEST_PATH, "a file that the run uses", entry)
+    for path, manifest in chain.sessions.items():
+        if manifest is not None:
+            code = manifest["config_digests"] + manifest["code_digests"]["scripts"]
+            for entry in code:
+                yield Named("code", path, "a file that the run uses", entry)
 
 
 def _makings(chain: Chain) -> dict[str, list[tuple[int, Mapping[str, Any]]]]:

@@ -240,6 +240,11 @@ CATALOGUE: Mapping[str, Rule] = {
         "Nothing: the record is there complete or not at all",
         _NOTHING,
     ),
+    "earlier_attempt": Rule(
+        "what an earlier session left, and the run set aside when it was resumed",
+        "Nothing: it counts no more, and its content is not covered",
+        _NOTHING,
+    ),
     "another_executor": Rule(
         "another executor decided what starts when",
         "Nothing: limits and devices are not judged then",

@@ -16,6 +16,7 @@ from hloop.files import (
     JOBS_NAME,
     OWN_NAMES,
     PLAN_NAME,
+    RESUMED_NAME,
     RULES_NAME,
     FormalPaths,
     JobPaths,
@@ -29,6 +30,7 @@ from hloop.provenance.undeclared import undeclared
 
 # What a process leaves that dies while it publishes a record (files.publish).
 _UNFINISHED = re.compile(r".+\.json\.[0-9a-f]{16}\.tmp")
+_EARLIER_REPORT = re.compile(r"hloop_run\.[1-9][0-9]*\.json")
 
 _JOB = JobPaths(Path())
 _RECORDS = frozenset(path.name for path in (_JOB.scheduled, _JOB.record, _JOB.status))
@@ -53,6 +55,16 @@ def check_strays(chain: Chain, files: RunFiles, rendered: RenderedPlan | None) -
         _check_top(chain, sorted(map(shown, names - (OWN_NAMES - {PLAN_NAME}))))
     _check_attempts(chain, files, JOBS_NAME, chain.jobs)
     _check_attempts(chain, files, RULES_NAME, chain.rules)
+    for entry in _entries(chain, files, RESUMED_NAME):
+        path = f"{RUN_DIR}/{RESUMED_NAME}/{entry.name}"
+        if path in chain.read:
+            continue
+        if _UNFINISHED.fullmatch(entry.name):
+            chain.add("unfinished_write", path, "it is there")
+        elif _EARLIER_REPORT.fullmatch(entry.name) and not chain.is_formal:
+            chain.add("earlier_attempt", path, "it is there")
+        else:
+            _unexpected(chain, path)
     for entry in _entries(chain, files, FORMAL_NAME):
         if not (chain.is_formal and entry.name in _FORMAL):
             _unexpected(chain, f"{RUN_DIR}/{FORMAL_NAME}/{entry.name}")
@@ -99,6 +111,8 @@ def _check_attempts(
                 continue
             if _UNFINISHED.fullmatch(entry.name):
                 chain.add("unfinished_write", path, "it is there")
+            elif entry.name == _JOB.attempts.name and not chain.is_formal:
+                chain.add("earlier_attempt", path, "it is there")
             elif entry.name == _JOB.completed.name:
                 _check_marker(chain, files, attempts[folder.name].status_sha256, path)
             elif entry.name not in _OTHERS and not (

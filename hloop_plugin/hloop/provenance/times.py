@@ -35,7 +35,8 @@ def check_times(chain: Chain, plan: Plan | None) -> None:
     assert chain.manifest is not None
     manifest = chain.manifest
     for job in chain.attempts:
-        _check_order(chain, job, manifest["created"]["offset_ns"])
+        session = chain.manifest_of(job) or manifest
+        _check_order(chain, job, session["created"]["offset_ns"])
     spans, others = _spans(chain.jobs), _spans(chain.rules)
     if plan is not None:
         _check_dependencies(chain, plan)
@@ -124,16 +125,20 @@ def _check_together(chain: Chain, attempts: Mapping[str, JobChain], spans: Seque
     assert chain.manifest is not None
     external = chain.manifest["mode"] == _EXTERNAL
     together = overlapping(spans)
+    order = {path: number for number, path in enumerate(chain.sessions)}
     for job_id, expected in together.items():
-        record = attempts[job_id].record
+        record, session = attempts[job_id].record, order[attempts[job_id].session]
         assert record is not None
         said = record["concurrent_with"]
         if said is None:
             if not external:
                 chain.add("self_report_mismatch", job_id, "concurrent_with is null", str(expected))
             continue
-        # Of a job whose record is not there, nobody knows when it ran.
-        known = [name for name in said if name in together]
+        # Of a job whose record is not there, nobody knows when it ran; nor of an attempt that
+        # was set aside, of a job that ran again in a later session.
+        known = [
+            name for name in said if name in together and order[attempts[name].session] <= session
+        ]
         if known != expected or not set(said) <= attempts.keys():
             found = f"concurrent_with is {said}"
             chain.add("self_report_mismatch", job_id, found, str(expected))
@@ -163,18 +168,21 @@ def _key(device: Mapping[str, Any]) -> str:
 
 def _check_limits(chain: Chain, spans: Sequence[Span]) -> None:
     assert chain.manifest is not None
-    limits = chain.manifest["limits"]
     if chain.manifest["mode"] == Mode.SEQUENTIAL:
         _check_limit(chain, spans, "jobs", 1, lambda span: True)
         return
-    for kind in ("cpu", "io"):
-        _check_limit(
-            chain,
-            spans,
-            f"{kind} jobs",
-            limits[kind],
-            lambda span, kind=kind: span.scheduled["resource"] == kind,  # type: ignore[misc]
-        )
+    for path, manifest in chain.sessions.items():
+        if manifest is None:
+            continue
+        own = [span for span in spans if chain.jobs[span.job_id].session == path]
+        for kind in ("cpu", "io"):
+            _check_limit(
+                chain,
+                own,
+                f"{kind} jobs",
+                manifest["limits"][kind],
+                lambda span, kind=kind: span.scheduled["resource"] == kind,  # type: ignore[misc]
+            )
 
 
 def _check_limit(

@@ -1,9 +1,10 @@
 """How near a simulated makespan comes to the measured one, for the embedded workload.
 
-A benchmark of the workload is made, or taken from --benchmark. Each measured run is predicted
-from the medians of the other repetitions alone, so that no run predicts itself: from those of
-its own mode, and from those of all modes. Jobs that run side by side slow each other down, and
-how many do differs from mode to mode; the second column shows what that costs.
+A benchmark of the workload is made, or taken from --benchmark. Each measured run is simulated
+three times: with its own times, which shows what the simulation itself leaves out; with the
+medians of the other repetitions of its mode; and with the medians of the other repetitions of
+all modes. In the last two no run predicts itself. Jobs that run side by side slow each other
+down, and how many do differs from mode to mode: what that costs is the last step.
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ def errors(folder: Path) -> tuple[dict[str, dict[str, list[float]]], dict[str, A
         if entry["repetition"] is not None
     ]
     found: dict[str, dict[str, list[float]]] = {}
-    for entry, _ in runs:
+    for entry, own in runs:
         others = [pair for pair in runs if pair[0]["repetition"] != entry["repetition"]]
         for source, chosen in (
-            ("own mode", [report for other, report in others if other["mode"] == entry["mode"]]),
+            ("its own times", [own]),
+            ("its mode", [report for other, report in others if other["mode"] == entry["mode"]]),
             ("all modes", [report for _, report in others]),
         ):
             predicted = predict(plan, Mode(entry["mode"]), chosen)
@@ -78,8 +80,8 @@ def main() -> None:
         measured = summary["statistics"][mode]["makespan_seconds"]["median"]
         print(f"  {mode:<11} measured {measured:7.3f} s")
         for source, values in sources.items():
-            spread = f"({min(values):+.1%} to {max(values):+.1%}) of {len(values)}"
-            print(f"    from the medians of {source:<10} {median(values):+7.1%} {spread}")
+            spread = f"({min(values):+.1%} to {max(values):+.1%})"
+            print(f"    by {source:<14} {median(values):+7.1%} {spread}")
     finish(
         {
             mode: {source: round(median(values), 4) for source, values in sources.items()}

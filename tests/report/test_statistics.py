@@ -36,8 +36,8 @@ def test_no_measurement_is_refused():
 
 
 def test_the_ratio_is_that_of_the_medians():
-    # Medians 20 and 10. The mean of the ratios would be 2.3.
-    assert ratio([10.0, 20.0, 30.0], [10.0, 10.0, 7.5]).of_medians == 2.0
+    # Medians 20 and 8. The ratios are 1, 4 and 3.75, and neither their median nor mean is 2.5.
+    assert ratio([10.0, 20.0, 30.0], [10.0, 5.0, 8.0]).of_medians == 2.5
 
 
 def test_paired_ratios_keep_the_pairs():

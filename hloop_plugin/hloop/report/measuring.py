@@ -127,7 +127,7 @@ class Benchmark:
 
     def _await_former_run(self) -> None:
         """Wait for a run of a benchmark that was killed: it may still be stopping its jobs."""
-        prefix = f"{self.paths.root}/"
+        prefix = f"{os.path.realpath(self.paths.root)}/"
         deadline = time.monotonic() + PATIENCE_SECONDS
         while any((other.run_dir or "").startswith(prefix) for other in other_runs()):
             if time.monotonic() > deadline:

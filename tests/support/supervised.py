@@ -128,6 +128,7 @@ class Supervised:
         root: the folder for its plan and its standard error.
         environment: what it inherits, in place of this process's own.
         preexec: called in the new process before the supervisor starts.
+        patch: Python that is run there before, to break what cannot be broken from outside.
     """
 
     def __init__(
@@ -135,17 +136,21 @@ class Supervised:
         root: Path,
         environment: Mapping[str, str] | None = None,
         preexec: Callable[[], object] | None = None,
+        patch: str = "",
     ):
         self.root = root
         self.paths = RunPaths(root / "run")
         self.messages: list[Message] = []
         self._reader = LineReader()
+        program = ["-m", "hloop.run.supervisor"]
+        if patch:
+            program = ["-c", f"from hloop.run import supervisor\n{patch}\nsupervisor.main()"]
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE)
         self.stderr = root / "supervisor.stderr"
         with theirs, self.stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hloop.run.supervisor", str(theirs.fileno())],
+                [sys.executable, "-P", *program, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 start_new_session=True,

@@ -102,6 +102,7 @@ class Attempt:
         inputs: as they were read before it started.
         outcome: what is settled before its outputs are read: None while it may complete.
         leftovers: it ended and left processes behind, which were stopped.
+        unkillable: pids that were still there long after KILL; nobody waits for them any more.
     """
 
     name: str
@@ -116,13 +117,14 @@ class Attempt:
     environment: Mapping[str, str] = field(default_factory=dict)
     started: Instant | None = None
     gone: Instant | None = None
-    wait_status: int = 0
+    wait_status: int | None = None
     usage: Mapping[str, int] = field(default_factory=dict)
     inputs: list[ReadArtifact] = field(default_factory=list)
     outputs: list[ReadArtifact] = field(default_factory=list)
     logs: list[ReadArtifact] = field(default_factory=list)
     outcome: Outcome | None = None
     leftovers: bool = False
+    unkillable: tuple[int, ...] = ()
 
     @property
     def record_name(self) -> str:
@@ -144,16 +146,22 @@ class Attempt:
             "cpu_ns": round((usage.ru_utime + usage.ru_stime) * 1e9),
         }
 
+    def main_process_stays(self, cpu_ticks: int) -> None:
+        """Take down that the main process does not end; how much memory it used is not told."""
+        self.phase = Phase.STOPPING
+        cpu_ns = cpu_ticks * 10**9 // os.sysconf("SC_CLK_TCK")
+        self.usage = {"max_rss_bytes": 0, "cpu_ns": cpu_ns}
+
     @property
     def returncode(self) -> int | None:
-        """The exit status, or None after a signal or without a start."""
-        if self.pid is None or os.WIFSIGNALED(self.wait_status):
+        """The exit status, or None after a signal, without a start or without an end."""
+        if self.wait_status is None or os.WIFSIGNALED(self.wait_status):
             return None
         return os.WEXITSTATUS(self.wait_status)
 
     @property
     def signal_name(self) -> str | None:
-        if self.pid is None or not os.WIFSIGNALED(self.wait_status):
+        if self.wait_status is None or not os.WIFSIGNALED(self.wait_status):
             return None
         number = os.WTERMSIG(self.wait_status)
         try:
@@ -164,6 +172,13 @@ class Attempt:
 
 def judge_exit(attempt: Attempt) -> Outcome | None:
     """Judge an attempt by how its processes ended; None means its outputs decide."""
+    if attempt.unkillable:
+        pids = ", ".join(map(str, attempt.unkillable))
+        text = f"KILL did not end its processes, which are left behind: pid {pids}"
+        if attempt.cause is None:
+            return Outcome(Status.FAILED, Failure("unkillable", text))
+        status, failure = attempt.cause
+        return Outcome(status, Failure(failure.reason, f"{failure.message}. {text}"))
     if attempt.cause is not None:
         return Outcome(*attempt.cause)
     if name := attempt.signal_name:
@@ -210,10 +225,22 @@ def judge_files(attempt: Attempt, paths: JobPaths, results: Sequence[Hashed]) ->
         return attempt.outcome
     made = rest[len(logs) :]
     attempt.outputs = read_artifacts(outputs, made)
-    failure = changed_input(attempt.inputs, before) or check_artifacts("output", outputs, made)
+    failure = (
+        changed_input(attempt.inputs, before)
+        or check_artifacts("output", outputs, made)
+        or _check_logs(logs, rest)
+    )
     if failure is None:
         return Outcome(Status.COMPLETED)
     return Outcome(Status.FAILED, failure)
+
+
+def _check_logs(logs: Sequence[Path], results: Sequence[Hashed]) -> Failure | None:
+    """A log that cannot be read is evidence that is missing."""
+    for path, result in zip(logs, results, strict=False):
+        if isinstance(result, Refusal):
+            return Failure(f"log_{result.code}", f"its log {path.stem!r}: {result.message}")
+    return None
 
 
 def read_logs(paths: JobPaths) -> list[ReadArtifact]:

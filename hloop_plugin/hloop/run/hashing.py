@@ -165,9 +165,16 @@ class HashService:
 
     def _send(self) -> None:
         """Give the worker the first request of the queue."""
+        while self._requests and self.socket is None:
+            try:
+                self.socket = self._start()
+            except OSError as error:
+                found = f"no process can be started that reads large files: {error.strerror}"
+                wanted, callback = self._requests.popleft()
+                callback([Refusal("unreadable", found) for _ in wanted])
+        if not self._requests or self.socket is None:
+            return
         wanted, _ = self._requests[0]
-        if self.socket is None:
-            self.socket = self._start()
         self._identities = [_identity(item) for item in wanted]
         # Where the worker is gone, read() finds out.
         with contextlib.suppress(ConnectionError):
@@ -188,13 +195,17 @@ class HashService:
         parent = os.getpid()
         ours, theirs = socket.socketpair()
         with theirs:
-            self._worker = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hloop.run.hashing", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                preexec_fn=lambda: die_with_parent(parent),
-            )
+            try:
+                self._worker = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "hloop.run.hashing", str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    preexec_fn=lambda: die_with_parent(parent),
+                )
+            except OSError:
+                ours.close()
+                raise
         return ours
 
     def _give_up(self) -> None:

@@ -19,6 +19,9 @@ from hloop.run.timers import Timers
 
 # How often processes that were told to end are looked for again.
 SCAN_NS = 20_000_000
+# How long after KILL they are waited for. Giving back the memory of a large process takes a
+# while; one that waits for a device or a file server may never end.
+PATIENCE_NS = 30 * 10**9
 
 
 class JobTrees:
@@ -44,6 +47,7 @@ class JobTrees:
         self._on_gone = on_gone
         self._by_pid: dict[int, Attempt] = {}
         self._ending: dict[str, Attempt] = {}
+        self._abandoned: set[int] = set()
 
     def add(self, attempt: Attempt) -> None:
         """Take an attempt that was just started."""
@@ -59,6 +63,7 @@ class JobTrees:
                 break
             if pid == 0:
                 break
+            self._abandoned.discard(pid)
             if attempt := self._by_pid.pop(pid, None):
                 attempt.main_process_ended(status, usage)
                 if attempt.name not in self._ending and self.members(attempt):
@@ -72,7 +77,7 @@ class JobTrees:
     def members(self, attempt: Attempt) -> list[int]:
         """Every process of an attempt that can be found, its main process first."""
         roots = [attempt.pid] if attempt.phase is Phase.RUNNING and attempt.pid else []
-        known = self._by_pid.keys() | self._own_pids()
+        known = self._by_pid.keys() | self._own_pids() | self._abandoned
         for pid in processes.children(os.getpid()):
             if pid not in known and self._owns(attempt, pid):
                 roots.append(pid)
@@ -93,7 +98,11 @@ class JobTrees:
         now = time.monotonic_ns()
         if now >= kill_ns:
             processes.send(self.members(attempt), signal.SIGKILL)
-        if not self._check_gone(attempt):
+        if self._check_gone(attempt):
+            return
+        if now >= kill_ns + PATIENCE_NS:
+            self._give_up(attempt)
+        else:
             due = now + SCAN_NS if now >= kill_ns else min(now + SCAN_NS, kill_ns)
             self._timers.at(due, partial(self._scan, attempt, kill_ns))
 
@@ -103,6 +112,16 @@ class JobTrees:
         del self._ending[attempt.name]
         self._on_gone(attempt)
         return True
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """Wait no longer for processes that KILL does not end. They are nobody's from now on."""
+        attempt.unkillable = tuple(self.members(attempt))
+        self._abandoned.update(attempt.unkillable)
+        self._by_pid.pop(attempt.pid or 0, None)
+        if attempt.phase is Phase.RUNNING:
+            attempt.main_process_stays(processes.cpu_ticks(attempt.unkillable))
+        del self._ending[attempt.name]
+        self._on_gone(attempt)
 
     def _owns(self, attempt: Attempt, orphan: int) -> bool:
         """Whether an orphan that came to this process was started by this attempt."""

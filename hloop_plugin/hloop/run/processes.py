@@ -14,6 +14,7 @@ import fcntl
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -195,15 +196,21 @@ def cpu_ticks(pids: Iterable[int]) -> int:
     return ticks
 
 
-def end_orphans() -> None:
+def end_orphans(patience: float = 30.0) -> list[int]:
     """End everything that has come to this process, a subreaper, as an orphan: KILL, and wait.
 
-    Every child of this process is taken for one, so it may have no other left.
+    Every child of this process is taken for one, so it may have no other left. Gives the pids
+    that are still there after ``patience`` seconds.
     """
+    deadline = time.monotonic() + patience
     while orphans := with_descendants(children(os.getpid())):
+        if time.monotonic() >= deadline:
+            break
         send(orphans, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(-1, 0)
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
+    return orphans
 
 
 def send(pids: Iterable[int], sig: int) -> None:

@@ -21,6 +21,7 @@ MAX_BYTES = 4096
 MAX_TEXT = 500
 # How often a file may be taken away between its opening and its locking.
 ATTEMPTS = 8
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +173,25 @@ def _is_there(folder: int, name: str, fd: int) -> bool:
     return (own.st_dev, own.st_ino) == (found.st_dev, found.st_ino)
 
 
+def read_holder(folder: int, name: str) -> Holder | None:
+    """Read what a lock's file says. It means nothing unless somebody holds the lock."""
+    try:
+        fd = os.open(name, READ_FLAGS, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        return Holder.read(fd)
+    finally:
+        os.close(fd)
+
+
 def look(folder: int, name: str) -> tuple[bool, Holder | None]:
     """Say whether somebody holds a lock, and who, without taking it.
 
     Raises:
         OSError: its file cannot be opened.
     """
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    fd = os.open(name, READ_FLAGS, dir_fd=folder)
     try:
         # For this moment a taker finds it held, and tries again.
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

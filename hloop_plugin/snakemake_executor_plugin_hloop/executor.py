@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hloop.devices.resolve import DeviceTable
     from hloop.run.client import SupervisorClient
     from hloop.run.opening import RunOpening
+    from hloop.run.runlock import RunLock
     from hloop.run.workflow import WorkflowRun
 
 # The kernel takes 128 KiB as one argument; Snakemake writes longer commands to a script.
@@ -56,6 +57,7 @@ class Executor(RealExecutor):
         self._environment: dict[str, str] = {}
         self._table: DeviceTable
         self._claimed = False
+        self._run_lock: RunLock | None = None
         self._ended = False
         self._trouble = ""
 
@@ -116,6 +118,8 @@ class Executor(RealExecutor):
         goodbye = self._client.close()
         if goodbye is None:
             goodbye = self._close_for_supervisor()
+        if self._run_lock is not None:
+            self._run_lock.release()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         if goodbye is not None:
@@ -171,14 +175,19 @@ class Executor(RealExecutor):
             raise WorkflowError(str(error)) from None
         self._take_signals()
         self._environment = dict(os.environ)
-        client = SupervisorClient(self._on_message, self._on_death)
+        keep = [] if self._run_lock is None else [self._run_lock.fd]
+        client = SupervisorClient(self._on_message, self._on_death, keep)
         client.send(opening)
         return client
 
     def _opening(self) -> dict[str, Any]:
+        from pathlib import Path
+
+        from hloop.files import RunPaths
         from hloop.run.approval import check_formal
         from hloop.run.opening import Opening
         from hloop.run.planrun import claim
+        from hloop.run.runlock import RunLock
         from hloop.run.settings import Provenance, RunSettings
 
         run = self._workflow_run
@@ -202,9 +211,13 @@ class Executor(RealExecutor):
             part = run.opening(settings, executor="hloop", snakemake=_snakemake_version())
             claim(run.rendered, check_formal(run.rendered, settings, self._table))
             self._claimed = True
+            self._run_lock = RunLock.take(run.paths, part.session_id)
         if settings.provenance is Provenance.ALL and len(wanted) < len(jobs):
             session = settings.session_id
             self._rule_run = self._records.opening(session, _snakemake_version(), part)
+            if part is None:
+                paths = RunPaths(Path(self._rule_run.run_dir))
+                self._run_lock = RunLock.take(paths, self._rule_run.session_id)
         return Opening(
             engine, self._table, settings.grace_seconds, wanted, part, self._rule_run, leases
         ).to_message()

@@ -6,15 +6,26 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hloop.errors import HloopError, RunDirectoryError
+from hloop.run import elsewhere
 from hloop.run.journal import read_journal
 from hloop.run.settings import RunSettings
 from hloop.run.workflow import WorkflowRun
 from supervised import is_alive, job, output, rendered, wait_for
+
+
+@pytest.fixture(autouse=True)
+def no_run_goes_on() -> Iterator[None]:
+    """The process that began a run would keep its lock as long as it lives."""
+    yield
+    for lock in elsewhere._LOCKS.values():
+        lock.release()
+    elsewhere._LOCKS.clear()
 
 
 def run_of(root: Path, *jobs: dict[str, Any], begin: bool = True, **settings: Any) -> WorkflowRun:
@@ -39,8 +50,14 @@ def test_a_run_begins_with_the_plan_and_the_start_of_a_journal(tmp_path: Path) -
 
 def test_a_used_run_directory_is_refused(tmp_path: Path) -> None:
     run_of(tmp_path, job("a"))
-    with pytest.raises(RunDirectoryError):
+    with pytest.raises(RunDirectoryError, match="is being run by pid"):
         run_of(tmp_path, job("a"))
+
+
+def test_a_run_that_has_ended_is_locked_no_more(tmp_path: Path) -> None:
+    run = run_of(tmp_path, job("a"))
+    run.end()
+    assert not run.paths.lock.exists() and not elsewhere._LOCKS
 
 
 def test_a_missing_device_is_said_before_anything_is_written(tmp_path: Path) -> None:

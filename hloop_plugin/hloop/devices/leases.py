@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from hloop.devices.resolve import UNRESOLVED, Device
 from hloop.errors import DeviceError, Problem
-from hloop.locks import Holder, Lock, look, try_lock
+from hloop.locks import Holder, Lock, look, read_holder, try_lock
 
 OPTION = "--hloop-lease-dir"
 FOLDER_NAME = "hloop-leases"
@@ -135,6 +135,10 @@ class LeaseFolder:
         """
         found = try_lock(self.fd, f"{key}.turn", FILE_MODE)
         return found if isinstance(found, Lock) else None
+
+    def said(self, key: str) -> Holder | None:
+        """Give what the file of a lease that is held says of who has it."""
+        return read_holder(self.fd, f"{key}.lease")
 
     def holder(self, key: str) -> tuple[bool, Holder | None]:
         """Say whether a device is leased, and what its file says of who has it.

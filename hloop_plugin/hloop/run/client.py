@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hloop.run import processes
 from hloop.run.channel import LineReader, Message, encode
@@ -26,10 +26,14 @@ class SupervisorClient:
             ``trouble``.
         on_death: called in the listening thread with a sentence when the supervisor ended
             without saying goodbye, or when ``on_message`` raised.
+        keep: descriptors that the supervisor, and no job, is to hold as well: of locks.
     """
 
     def __init__(
-        self, on_message: Callable[[Message], None], on_death: Callable[[str], None]
+        self,
+        on_message: Callable[[Message], None],
+        on_death: Callable[[str], None],
+        keep: Sequence[int] = (),
     ) -> None:
         self._on_message = on_message
         self._on_death = on_death
@@ -41,10 +45,11 @@ class SupervisorClient:
         processes.become_subreaper()
         self._socket, theirs = socket.socketpair()
         with theirs:
+            fds = [theirs.fileno(), *keep]
             # -P: a module in the workflow's folder must not take the place of one of ours.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hloop.run.supervisor", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-P", "-m", "hloop.run.supervisor", *map(str, fds)],
+                pass_fds=fds,
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import queue
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hloop.errors import HloopError, Problem
@@ -17,9 +18,14 @@ from hloop.run.channel import Message
 from hloop.run.client import SupervisorClient
 from hloop.run.opening import Opening
 from hloop.run.planrun import PlanRun, claim
+from hloop.run.runlock import RunLock
 
 if TYPE_CHECKING:
     from hloop.run.workflow import WorkflowRun
+
+# Of the runs that this process began. The processes of their jobs, which may be on other
+# machines, take none.
+_LOCKS: dict[Path, RunLock] = {}
 
 
 def begin(run: WorkflowRun, *, executor: str, snakemake: str) -> None:
@@ -31,6 +37,7 @@ def begin(run: WorkflowRun, *, executor: str, snakemake: str) -> None:
     plan = run.rendered.plan
     table = run.settings.resolve(plan, os.environ)
     claim(run.rendered, check_formal(run.rendered, run.settings, table, executor=executor))
+    _LOCKS[run.paths.root] = RunLock.take(run.paths)
     PlanRun.open(
         run.opening(run.settings, executor=executor, snakemake=snakemake),
         run.settings.engine(plan, table, keep_going=False),
@@ -41,7 +48,11 @@ def begin(run: WorkflowRun, *, executor: str, snakemake: str) -> None:
 
 def end(run: WorkflowRun) -> dict[str, Any]:
     """Write the run report. For ``onsuccess`` and ``onerror``. Gives its status and its path."""
-    return PlanRun.attach(run.rendered).close(interrupted=False)
+    try:
+        return PlanRun.attach(run.rendered).close(interrupted=False)
+    finally:
+        if lock := _LOCKS.pop(run.paths.root, None):
+            lock.release()
 
 
 def run_job(run: WorkflowRun, job_id: str) -> None:

@@ -25,6 +25,7 @@ from hloop.plan.render import RenderedPlan
 from hloop.run import processes
 from hloop.run.approval import check_formal
 from hloop.run.planrun import PlanRun, load_claimed
+from hloop.run.runlock import RunLock, check_new
 from hloop.run.settings import RunSettings
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -57,7 +58,7 @@ def check_may_begin(plan: Path, rendered: RenderedPlan, given: Mapping[str, Any]
     Raises:
         HloopError: the run directory is used, an input is missing, or a setting cannot be.
     """
-    RunPaths(rendered.run_dir).check_new()
+    check_new(RunPaths(rendered.run_dir))
     if problems := missing_external_inputs(rendered):
         raise PlanError(problems, file=plan)
     settings = RunSettings().override(given, source="the options")
@@ -196,6 +197,10 @@ def _close_for_the_dead(paths: RunPaths, repo_root: Path) -> None:
     if paths.journal.exists() and not paths.report.exists():
         # Where that is not possible, the report is missed next, with what Snakemake printed.
         with contextlib.suppress(OSError, HloopError):
-            run = PlanRun.attach(load_claimed(paths.root, repo_root))
-            run.supervisor_died("Snakemake and the supervisor were killed")
-            run.close(interrupted=True)
+            lock = RunLock.take(paths)
+            try:
+                run = PlanRun.attach(load_claimed(paths.root, repo_root))
+                run.supervisor_died("Snakemake and the supervisor were killed")
+                run.close(interrupted=True)
+            finally:
+                lock.release()

@@ -41,6 +41,7 @@ from hloop.run.hashing import Hashed, Wanted
 from hloop.run.journal import Instant, Journal, mend_journal, read_journal
 from hloop.run.opening import PlanOpening
 from hloop.run.report import write_report
+from hloop.run.runlock import check_new
 from hloop.schedule.events import EngineSettings, JobNode, Slot
 from hloop.schedule.nodes import plan_nodes
 
@@ -56,13 +57,13 @@ def claim(rendered: RenderedPlan, formal: Mapping[str, bytes] | None = None) -> 
         HloopError: it holds something already, or cannot be written to.
     """
     paths = RunPaths(rendered.run_dir)
-    paths.check_new()
+    check_new(paths)
     document = json.dumps(rendered.plan.to_document(), indent=2, ensure_ascii=False)
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
         files.publish(paths.plan, document.encode() + b"\n")
     except FileExistsError:
-        paths.check_new()  # Another run was faster: it says so.
+        check_new(paths)  # Another run was faster: it says so.
         raise
     except OSError as error:
         problem = Problem(

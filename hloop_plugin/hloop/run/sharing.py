@@ -195,7 +195,7 @@ class Sharing:
             if device not in self._turns:
                 turn = self._folder.try_turn(key)
                 if turn is None:
-                    self._blocked[device] = self._folder.holder(key)[1]
+                    self._blocked[device] = self._folder.said(key)
                     return False
                 self._turns[device] = turn
             lease = self._folder.try_lease(key)
@@ -225,8 +225,9 @@ class Sharing:
         holders = [(d, self._blocked[d]) for d in sorted(want.devices) if d in self._blocked]
         waiting = Waiting(want.job_id, tuple(holders))
         known = all(holder is not None for _, holder in holders)
-        if holders and waiting != said and (known or now - since > PATIENCE_NS):
-            self._waits[want.job_id] = (waiting, now)
+        late = said is None and now - since > PATIENCE_NS
+        if holders and waiting != said and (known or late):
+            self._waits[want.job_id] = (waiting, since)
             self._note("job_waiting", **waiting.to_dict())
             self._say(waiting.job_id, waiting.text)
 

@@ -388,8 +388,11 @@ class Supervisor:
 
 
 def main() -> None:
-    """Run a supervisor on the socket whose descriptor is the first argument."""
+    """Run a supervisor on the socket whose descriptor is the first argument. It keeps those
+    that follow, and no job inherits them."""
     sock = socket.socket(fileno=int(sys.argv[1]))
+    for fd in sys.argv[2:]:
+        os.set_inheritable(int(fd), False)
     supervisor = Supervisor(sock)
     try:
         supervisor.run()

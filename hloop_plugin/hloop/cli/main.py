@@ -13,6 +13,7 @@ from hloop import __version__
 from hloop.cli.attest import command as attest
 from hloop.cli.benchmark import command as benchmark
 from hloop.cli.compare import command as compare
+from hloop.cli.devices import command as devices
 from hloop.cli.digest import command as digest
 from hloop.cli.doctor import command as doctor
 from hloop.cli.export import command as export
@@ -72,6 +73,7 @@ app.command("export")(export)
 app.command("attest")(attest)
 app.command("gate")(gate)
 app.command("tally")(tally)
+app.command("devices")(devices)
 app.command("doctor")(doctor)
 
 

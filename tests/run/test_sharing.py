@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nvml_double
 import pytest
 from hloop.devices.leases import LeaseFolder
+from hloop.devices.resolve import Device, DeviceTable
 from hloop.run.journal import read_journal
 from supervised import Supervised, is_alive, job, rendered, wait_for
 
@@ -22,11 +24,16 @@ class Runs:
         self.leases = root / "leases"
         self.all: list[Supervised] = []
 
-    def begin(self, *jobs: dict[str, Any], **fields: Any) -> Supervised:
+    def begin(
+        self,
+        *jobs: dict[str, Any],
+        environment: dict[str, str] | None = None,
+        **fields: Any,
+    ) -> Supervised:
         """Start a run of these jobs, and hand them all over."""
         folder = self.root / f"run{len(self.all)}"
         folder.mkdir()
-        run = Supervised(folder)
+        run = Supervised(folder, environment)
         self.all.append(run)
         run.open(rendered(folder, *jobs), lease_dir=self.leases, **fields)
         run.ready(*(entry["job_id"] for entry in jobs))
@@ -262,3 +269,54 @@ def test_what_holds_a_lease_is_said_in_its_file_only_meanwhile(runs: Runs) -> No
     run.ended("a")
     assert b'"job": "a"' in during and path.read_bytes() == b""
     assert os.stat(path).st_mode & 0o777 == 0o666
+
+
+# Devices that are lost
+
+
+@pytest.fixture
+def one_is_gone(runs: Runs) -> dict[str, Any]:
+    """A run on two devices of which NVML finds the second one only."""
+    there, gone = "GPU-11111111-1111-1111-1111-111111111111", "GPU-" + "2" * 8
+    state = runs.root / "state"
+    state.write_text(f"gpu {there} 80000 0 00000000:0F:00.0 0 A GPU\n")
+    nvml_double.build(runs.root)
+    devices = tuple(
+        Device(index, uuid, uuid, "A GPU", 80000, simulated=False)
+        for index, uuid in enumerate((gone, there))
+    )
+    return {
+        "table": DeviceTable(devices, "the test", None),
+        "environment": nvml_double.environment(runs.root, state),
+    }
+
+
+def test_what_needs_a_lost_device_fails_and_says_so(
+    runs: Runs, one_is_gone: dict[str, Any]
+) -> None:
+    run = runs.begin(gpu("a"), gpu("b", 1), keep_going=True, **one_is_gone)
+    assert run.ended("a", "b") == ["failed", "completed"]
+    run.close()
+    (failed,) = (entry for entry in run.report()["jobs"] if entry["job_id"] == "a")
+    assert failed["failure"]["reason"] == "device_lost"
+    assert failed["failure"]["message"].startswith("device 0 is lost: ")
+
+
+def test_the_loss_is_written_down_once(runs: Runs, one_is_gone: dict[str, Any]) -> None:
+    run = runs.begin(gpu("a"), gpu("b"), keep_going=True, **one_is_gone)
+    run.ended("a", "b")
+    (event,) = run.events("device_lost")
+    assert event["device"] == 0
+
+
+def test_with_placement_any_another_device_does(runs: Runs, one_is_gone: dict[str, Any]) -> None:
+    run = runs.begin(gpu("a"), placement="any", **one_is_gone)
+    assert run.until("started", "a")["devices"] == [1]
+
+
+def test_the_lease_of_a_lost_device_is_given_back(runs: Runs, one_is_gone: dict[str, Any]) -> None:
+    run = runs.begin(gpu("a"), **one_is_gone)
+    run.ended("a")
+    folder = LeaseFolder.open(runs.leases)
+    assert folder.holder("GPU-" + "2" * 8) == (False, None)
+    folder.close()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hloop.devices.resolve import resolve_devices
+from hloop.devices.resolve import DeviceTable, resolve_devices
 from hloop.files import RunPaths
 from hloop.plan.load import plan_from_document
 from hloop.plan.render import RenderedPlan, render_plan
@@ -55,10 +55,13 @@ def opening(
     rules: Path | None = None,
     placement: str = "pinned",
     lease_dir: Path | None = None,
+    table: DeviceTable | None = None,
 ) -> Message:
-    """The message that opens a run on two simulated devices. A plan's run directory is claimed
-    for it. With ``rules``, a working directory, the jobs of no plan get records in its
-    ``run``."""
+    """The message that opens a run on two devices, simulated if no ``table`` is given.
+
+    A plan's run directory is claimed for it. With ``rules``, a working directory, the jobs of no
+    plan get records in its ``run``.
+    """
     run = None
     if plan is not None:
         claim(plan)
@@ -78,7 +81,7 @@ def opening(
         placement=Placement(placement),
         keep_going=keep_going,
     )
-    table = resolve_devices("simulated:2", {})
+    table = table or resolve_devices("simulated:2", {})
     rules_run = None
     if rules is not None:
         (rules / "run").mkdir(exist_ok=True)

@@ -20,6 +20,7 @@ from hloop.plan.model import Artifact, ArtifactType, CompareMode, Job, Plan, Res
 from hloop.plan.order import Ancestors, cycle_problem, find_cycles
 from hloop.plan.paths import Resolver, inside
 from hloop.plan.render import Filler, RenderedJob
+from hloop.plan.watched import fail_on_problems, watch_problems
 
 RESERVED_ENVIRONMENT = ("MIMICX_DEVICE_ID", "HLOOP_DEVICE_ID", "CUDA_VISIBLE_DEVICES")
 """What hloop itself sets, or passes on untouched, for every job."""
@@ -53,6 +54,7 @@ def lint(plan: Plan, repo_root: str | Path, run_dir: str | Path) -> list[Problem
         where = f"jobs[{index}]"
         problems += [*_device(job, where), *_environment(job, where), *_compared(job, where)]
         problems += [*checkpoint_problems(job, where), *formal_problems(job, where)]
+        problems += [*watch_problems(job, where), *fail_on_problems(job, where)]
     if not filler.problems:
         # Only now is every path known.
         problems += _Files(rendered, plan, filler.run).problems()

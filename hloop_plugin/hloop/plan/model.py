@@ -77,8 +77,8 @@ class Job:
     """One command of the plan. Strings are templates, as written in the plan file.
 
     Attributes:
-        budget: free mapping; ``max_seconds``, ``stall_seconds``, ``expected_seconds`` (seconds)
-            and ``vram_mib`` (MiB) have a meaning.
+        budget: free mapping; ``max_seconds``, ``stall_seconds``, ``expected_seconds`` (seconds),
+            ``vram_mib`` (MiB), ``watch`` and ``fail_on`` (patterns) have a meaning.
         cuda_visible_devices: the logical device as a string; gpu jobs only.
         formal: what it claims in a formal run, if it can be part of one.
     """
@@ -106,6 +106,10 @@ class Job:
         """A budget in seconds: ``max_seconds``, ``stall_seconds`` or ``expected_seconds``."""
         value = self.budget.get(key)
         return None if value is None else float(value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A budget of patterns: ``watch`` or ``fail_on``."""
+        return tuple(self.budget.get(key) or ())
 
 
 @dataclass(frozen=True, slots=True)

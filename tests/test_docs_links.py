@@ -138,6 +138,7 @@ def test_the_table_of_settings_has_every_setting_with_its_default():
     of_the_run = {
         "cpu_workers": "the plan's max_cpu_workers",
         "io_workers": "the plan's max_io_workers",
+        "heartbeat_seconds": "60; 900 in a formal run",
         "durations": "the plan's expected_seconds",
         "session_id": "made for each run",
         "gate": "none",

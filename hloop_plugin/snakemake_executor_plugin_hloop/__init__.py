@@ -56,6 +56,20 @@ class ExecutorSettings(ExecutorSettingsBase):
             "(default: 10; 0 means KILL at once).",
         },
     )
+    heartbeat_seconds: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "How often the journal takes down what jobs and devices do, in seconds "
+            "(default: 60, and 900 in a formal run; 0 means never).",
+        },
+    )
+    max_log_bytes: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "How long a log of a plan's job may be, in bytes: of a longer one the middle "
+            "is cut out (default: 1073741824).",
+        },
+    )
     durations: Optional[str] = field(
         default=None,
         metadata={

@@ -219,7 +219,15 @@ class Executor(RealExecutor):
                 paths = RunPaths(Path(self._rule_run.run_dir))
                 self._run_lock = RunLock.take(paths, self._rule_run.session_id)
         return Opening(
-            engine, self._table, settings.grace_seconds, wanted, part, self._rule_run, leases
+            engine,
+            self._table,
+            settings.grace_seconds,
+            wanted,
+            part,
+            self._rule_run,
+            leases,
+            settings.heartbeat,
+            settings.max_log_bytes,
         ).to_message()
 
     def _take_signals(self) -> None:

@@ -386,11 +386,12 @@ def test_settings_are_read_from_the_command_line(registered: Any) -> None:
         *("--hloop-mode", "bulk-sync", "--hloop-devices", "simulated:2"),
         *("--hloop-placement", "any", "--hloop-cpu-workers", "3"),
         *("--hloop-io-workers", "1", "--hloop-grace-seconds", "0"),
+        *("--hloop-heartbeat-seconds", "0", "--hloop-max-log-bytes", "65536"),
         *("--hloop-durations", "runs/first", "--hloop-session-id", "s-1"),
         *("--hloop-provenance", "all", "--hloop-formal", "--hloop-gate", "gate.json"),
         *("--hloop-lease-dir", "leases"),
     )
-    values = ("bulk-sync", "simulated:2", "any", 3, 1, 0, "runs/first", "s-1", "all")
+    values = ("bulk-sync", "simulated:2", "any", 3, 1, 0, 0, 65536, "runs/first", "s-1", "all")
     values += (True, "gate.json", "leases")
     assert dataclasses.astuple(found) == values
 

@@ -31,19 +31,20 @@ from hloop.run.attempt import Attempt, Failure, Outcome, ReadArtifact
 from hloop.run.evidence import Evidence, RunFacts
 from hloop.run.journal import Instant, Journal
 from hloop.run.report import assemble
+from hloop.run.signs import Sign
 from hloop.schedule.events import EngineSettings, Slot, SlotKind
 from synthetic_run import PLAN, SyntheticRun
 
 RECORDS = Path(__file__).parents[1] / "data/records"
 # What sha256sum prints of them.
 DIGESTS = {
-    "attempt_status": "819aea6a4f49c482cc2e50b36aabef95e9ae1aa20cddab85879cd2b152aed67d",
-    "attempt_status_failed": "b82b14efdf79eb826cf69d15e66633cf218edae9212311f3c93ca7fb43083645",
+    "attempt_status": "6db4d56f091ace9337b3225a3faf946e506db61dac362f218ce05baaf0b0b709",
+    "attempt_status_failed": "bae31900df9700b1d239b4a240c9166b5fc59520274a6d483a3d317abbdcd85b",
     "fidelity_gate": "d34d1a0d57bebf9f9151a117af6f656c148d379c50431abbfc433da6e349886b",
     "formal_manifest": "6a9bf35b940cf9f58c3c68c58a0f8ae647d5dcd98532202f14983f4a93938e0d",
     "manifest": "b6c6b01d15a30323d4bc24396d7cc0ebe37102484e656fd6301ea3efd3f116f7",
     "report": "9e088f927fb50ab796c11ba93db630018a7406ed59fd7c897b781ca2225c6fdc",
-    "run_record": "1096556d316a2f52e3203a51c2edfa270ced1a823d4740f76e70f35534007958",
+    "run_record": "57cd54a02ee1569efbe737862495a8379c66565d3928f995c2b0dff903546a51",
     "scheduled_job": "5f112ce21a9d0fb8fbee0667bc733866e07466ae584df33f1374c42947dfbd8d",
 }
 DATA = FileDigest("3" * 64, 2)
@@ -150,7 +151,9 @@ class Made:
         writer.schedule(train)
         train.pid, train.started = 1234, Instant.now()
         writer.started(train)
+        train.wait_status = 0
         train.usage = {"max_rss_bytes": 4096, "cpu_ns": 1_500_000}
+        train.last_sign, train.cut_bytes = Sign("stdout grew", Instant.now()), {"stdout": 9}
         train.gone = Instant.now()
         writer.gone(train)
         policy, frames = (item.path for item in rendered.jobs["train"].outputs)

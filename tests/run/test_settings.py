@@ -60,6 +60,9 @@ def test_other_keys_of_a_configuration_do_not_matter() -> None:
         ("io_workers", 0, "an integer of at least 1"),
         ("grace_seconds", -1, "an integer of at least 0"),
         ("grace_seconds", 0.5, "an integer of at least 0"),
+        ("heartbeat_seconds", -1, "an integer of at least 0"),
+        ("heartbeat_seconds", True, "an integer of at least 0"),
+        ("max_log_bytes", 65535, "an integer of at least 65536"),
         ("devices", 2, "a string"),
         ("devices", ["0"], "a string"),
         ("provenance", "rules", "one of plan, all"),
@@ -136,6 +139,22 @@ def test_a_lease_folder_is_looked_for_in_the_current_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert override(lease_dir="leases").lease_dir == str(tmp_path / "leases")
+
+
+# The heartbeat
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        ({}, 60),
+        ({"formal": True, "gate": "g"}, 900),
+        ({"heartbeat_seconds": 5, "formal": True, "gate": "g"}, 5),
+        ({"heartbeat_seconds": 0}, 0),
+    ],
+)
+def test_a_formal_run_has_a_slower_heartbeat(values: dict[str, Any], seconds: int) -> None:
+    assert override(**values).heartbeat == seconds
 
 
 # What the engine gets

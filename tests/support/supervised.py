@@ -19,7 +19,13 @@ from hloop.plan.load import plan_from_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run.channel import LineReader, Message, encode
 from hloop.run.journal import read_journal
-from hloop.run.opening import LeaseOpening, Opening, PlanOpening, RunOpening
+from hloop.run.opening import (
+    MAX_LOG_BYTES,
+    LeaseOpening,
+    Opening,
+    PlanOpening,
+    RunOpening,
+)
 from hloop.run.planrun import claim
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
@@ -56,6 +62,8 @@ def opening(
     placement: str = "pinned",
     lease_dir: Path | None = None,
     table: DeviceTable | None = None,
+    heartbeat_seconds: int = 0,
+    max_log_bytes: int = MAX_LOG_BYTES,
 ) -> Message:
     """The message that opens a run on two devices, simulated if no ``table`` is given.
 
@@ -87,7 +95,17 @@ def opening(
         (rules / "run").mkdir(exist_ok=True)
         rules_run = RunOpening(str(rules / "run"), str(rules), "hloop", "0", "session", ())
     leases = None if lease_dir is None else LeaseOpening(str(lease_dir))
-    return Opening(settings, table, grace_seconds, wanted, run, rules_run, leases).to_message()
+    return Opening(
+        settings,
+        table,
+        grace_seconds,
+        wanted,
+        run,
+        rules_run,
+        leases,
+        heartbeat_seconds,
+        max_log_bytes,
+    ).to_message()
 
 
 def rule_job(name: str, script: str, folder: Path, **fields: Any) -> Message:

@@ -45,6 +45,24 @@ def command(
             help="How long a job that is stopped has between TERM and KILL. [default: 10]",
         ),
     ] = None,
+    heartbeat_seconds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="How often the journal takes down what jobs and devices do; 0 for never. "
+            "[default: 60, and 900 in a formal run]",
+        ),
+    ] = None,
+    max_log_bytes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BYTES",
+            min=1 << 16,
+            help="How long a log may be: of a longer one the middle is cut out. "
+            "[default: 1073741824]",
+        ),
+    ] = None,
     durations: DurationsOption = None,
     session_id: Annotated[
         str | None,
@@ -90,6 +108,8 @@ def command(
         "cpu_workers": cpu_workers,
         "io_workers": io_workers,
         "grace_seconds": grace_seconds,
+        "heartbeat_seconds": heartbeat_seconds,
+        "max_log_bytes": max_log_bytes,
         "durations": None if durations is None else str(durations.absolute()),
         "session_id": session_id,
         "formal": formal or None,

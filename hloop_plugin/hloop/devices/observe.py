@@ -7,9 +7,27 @@ does not answer stops no run: what NVML said is written down instead.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import Any
 
 from hloop.devices.resolve import UNRESOLVED, Device
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What NVML said of a device.
+
+    Attributes:
+        memory_used_bytes: in use on it, by whichever process; None where that is not known.
+        utilisation_percent: the part of the last moments in which a kernel ran on it.
+        problem: what NVML said instead.
+        lost: the device is gone, or cannot be used until the machine is started anew.
+    """
+
+    memory_used_bytes: int | None = None
+    utilisation_percent: int | None = None
+    problem: str | None = None
+    lost: bool = False
 
 
 class Observer:
@@ -38,6 +56,23 @@ class Observer:
             return None
         self._ask(device.uuid)
         return self._lost.get(str(device.uuid))
+
+    def look(self, device: Device) -> Look:
+        """Look at a device that has a UUID: its memory and how busy it is."""
+        if self._nvml is None and self._trouble is None:
+            self._start()
+        nvml = self._nvml
+        if nvml is None:
+            return Look(problem=self._trouble)
+        used = None
+        try:
+            handle = nvml.nvmlDeviceGetHandleByUUID(device.uuid)
+            used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+            return Look(used, int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu))
+        except nvml.NVMLError as error:
+            gone = (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_NOT_FOUND)
+            lost = error.value in gone
+            return Look(used, problem=str(error), lost=lost)
 
     def close(self) -> None:
         """Let go of NVML."""

@@ -76,6 +76,8 @@ def _check_order(chain: Chain, job: JobChain, created: int) -> None:
         moments.append(("it was scheduled", job.scheduled["scheduled"]["offset_ns"]))
     if job.record is not None:
         moments.append(("it started", job.record["started"]["offset_ns"]))
+        if (sign := job.record["last_sign_of_life"]) is not None:
+            moments.append(("its last sign of life was seen", sign["moment"]["offset_ns"]))
         moments.append(("it ended", job.record["ended"]["offset_ns"]))
     if job.status is not None:
         moments.append(("its status was recorded", job.status["recorded"]["offset_ns"]))

@@ -22,10 +22,13 @@ from hloop.plan.render import RenderedArtifact, RenderedJob
 from hloop.provenance.records import DIRECTORY, FILE, Status
 from hloop.run.hashing import Hashed, Refusal, Wanted
 from hloop.run.journal import Instant
+from hloop.run.signs import Sign
 from hloop.schedule.events import Slot
 
 TAIL_BYTES = 4096
 TAIL_LINES = 20
+# The exit status of a shell whose command was ended by SIGKILL.
+SHELL_KILLED = 128 + signal.SIGKILL
 
 
 class Phase(Enum):
@@ -103,6 +106,10 @@ class Attempt:
         outcome: what is settled before its outputs are read: None while it may complete.
         leftovers: it ended and left processes behind, which were stopped.
         unkillable: pids that were still there long after KILL; nobody waits for them any more.
+        last_sign: of life, where it has limits.
+        oom_evidence: what shows that the kernel killed it for lack of memory.
+        late_failure: what was found in its logs when its processes were gone.
+        cut_bytes: of each log, what was cut out of its middle.
     """
 
     name: str
@@ -125,6 +132,10 @@ class Attempt:
     outcome: Outcome | None = None
     leftovers: bool = False
     unkillable: tuple[int, ...] = ()
+    last_sign: Sign | None = None
+    oom_evidence: str | None = None
+    late_failure: Failure | None = None
+    cut_bytes: dict[str, int] = field(default_factory=dict)
 
     @property
     def record_name(self) -> str:
@@ -181,11 +192,20 @@ def judge_exit(attempt: Attempt) -> Outcome | None:
         return Outcome(status, Failure(failure.reason, f"{failure.message}. {text}"))
     if attempt.cause is not None:
         return Outcome(*attempt.cause)
-    if name := attempt.signal_name:
-        return Outcome(Status.FAILED, Failure("signal", f"it was ended by {name}"))
-    if code := attempt.returncode:
-        return Outcome(Status.FAILED, Failure("exit_code", f"it exited with {code}"))
-    return None
+    name, code = attempt.signal_name, attempt.returncode
+    if name is None and not code:
+        return None
+    reason, text = "signal", f"it was ended by {name}"
+    if name is None:
+        reason, text = "exit_code", f"it exited with {code}"
+    if code == SHELL_KILLED:
+        text += ", as shells do after SIGKILL to what they ran"
+    if attempt.oom_evidence is not None:
+        reason = "oom_killed"
+        text += f": the kernel ran out of memory, {attempt.oom_evidence}"
+    elif name == "SIGKILL" or code == SHELL_KILLED:
+        text += "; who sent it is unknown"
+    return Outcome(Status.FAILED, Failure(reason, text))
 
 
 def wanted_inputs(job: RenderedJob) -> list[Wanted]:
@@ -226,7 +246,8 @@ def judge_files(attempt: Attempt, paths: JobPaths, results: Sequence[Hashed]) ->
     made = rest[len(logs) :]
     attempt.outputs = read_artifacts(outputs, made)
     failure = (
-        changed_input(attempt.inputs, before)
+        attempt.late_failure
+        or changed_input(attempt.inputs, before)
         or check_artifacts("output", outputs, made)
         or _check_logs(logs, rest)
     )

@@ -81,7 +81,14 @@ def run_job(run: WorkflowRun, job_id: str) -> None:
     run_part = run.opening(run.settings, only=job_id)
     leases = run.settings.leases(table, os.environ)
     opening = Opening(
-        settings, table, run.settings.grace_seconds, [job_id], run_part, None, leases
+        settings,
+        table,
+        run.settings.grace_seconds,
+        [job_id],
+        run_part,
+        leases=leases,
+        heartbeat_seconds=run.settings.heartbeat,
+        max_log_bytes=run.settings.max_log_bytes,
     )
     client.send(opening.to_message())
     client.send({"do": "ready", "jobs": [job_id]})

@@ -281,7 +281,16 @@ class Evidence:
             "device_at_start": at_start,
             "device_at_end": at_end,
             "concurrent_with": together if self._alone else None,
-            "logs": [self._artifact(item) for item in attempt.logs],
+            "last_sign_of_life": None
+            if attempt.last_sign is None
+            else {
+                "what": attempt.last_sign.what,
+                "moment": self._journal.moment(attempt.last_sign.at),
+            },
+            "logs": [
+                {**self._artifact(item), "cut_bytes": attempt.cut_bytes.get(item.role, 0)}
+                for item in attempt.logs
+            ],
             "checkpoints": [
                 {**self._artifact(item), "role": item.checkpoint}
                 for item in attempt.outputs

@@ -83,6 +83,19 @@ class JobTrees:
                 roots.append(pid)
         return processes.with_descendants(roots)
 
+    def roots(self) -> list[tuple[Attempt, list[int]]]:
+        """Give every attempt, with the children of this process that belong to it."""
+        attempts = {item.name: item for item in (*self._by_pid.values(), *self._ending.values())}
+        found: dict[str, list[int]] = {name: [] for name in attempts}
+        own = self._own_pids()
+        for pid in processes.children(os.getpid()):
+            owner = self._by_pid.get(pid)
+            if owner is None and pid not in own:
+                owner = next((item for item in attempts.values() if self._owns(item, pid)), None)
+            if owner is not None:
+                found[owner.name].append(pid)
+        return [(attempts[name], pids) for name, pids in found.items()]
+
     def terminate(self, attempt: Attempt) -> None:
         """TERM now, KILL after the grace period, for every process of the attempt."""
         self._ending[attempt.name] = attempt
@@ -119,7 +132,7 @@ class JobTrees:
         self._abandoned.update(attempt.unkillable)
         self._by_pid.pop(attempt.pid or 0, None)
         if attempt.phase is Phase.RUNNING:
-            attempt.main_process_stays(processes.cpu_ticks(attempt.unkillable))
+            attempt.main_process_stays(processes.usage(attempt.unkillable)[0])
         del self._ending[attempt.name]
         self._on_gone(attempt)
 

@@ -50,6 +50,13 @@ run dies, and it is enough to make the run report from. The events and their fie
     ``job``. Snakemake did not take the outputs of a job that had completed.
 ``job_skipped``
     ``job``, ``reason``.
+``heartbeat``
+    ``time``, ``jobs`` ``[{job, alive, processes, log_bytes, log_growth_bytes, watched_mtime,
+    cpu_ns, rss_bytes}]``, of those that run: ``alive`` says whether the main process is there,
+    the last two count up to 1000 of all its processes that are there now, and the newest time
+    of a watched file is null where there is none. ``devices`` ``[{logical, uuid,
+    memory_used_bytes, utilisation_percent, problem}]``, of those with a UUID: what NVML said,
+    or why it did not.
 ``stopping``
     ``reason``. The user or a signal stops the run.
 ``run_ended``

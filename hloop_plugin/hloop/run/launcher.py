@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 from hloop.devices.environment import (
     EnvironmentChange,
@@ -61,7 +62,7 @@ class Launcher:
         self._run.schedule(attempt, slot)
         environment = change.apply({**os.environ, **attempt.environment})
         environment[processes.ATTEMPT_VARIABLE] = attempt.token
-        with open(paths.stdout, "xb") as stdout, open(paths.stderr, "xb") as stderr:
+        with _new_log(paths.stdout) as stdout, _new_log(paths.stderr) as stderr:
             return processes.spawn(
                 job.argv,
                 cwd=job.cwd,
@@ -93,6 +94,17 @@ class Launcher:
         return processes.spawn(
             rule["argv"], cwd=rule["cwd"], environment=environment, lifeline=self._lifeline
         )
+
+
+def _new_log(path: Path) -> BinaryIO:
+    """Make a log. What several processes of a job write comes after each other in it, also
+    where one of them opens it anew, as ``>> /dev/stderr`` does.
+
+    Raises:
+        OSError: it cannot be made, or is there already.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+    return open(path, "ab", buffering=0, opener=lambda name, _: os.open(name, flags, 0o666))
 
 
 def why_not(error: OSError | ValueError | HloopError) -> str:

@@ -39,9 +39,15 @@ class Loop:
         """Call ``action`` with the numbers of the signals that came, in a turn of the loop."""
         readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-        for number in numbers:
+        wanted = bytes(numbers)
+        for number in wanted:
             signal.signal(number, lambda *_: None)
-        self.watch(readable, lambda: action(os.read(readable, CHUNK)))
+
+        def take() -> None:
+            # Python also writes the numbers of those that somebody else takes.
+            action(bytes(number for number in os.read(readable, CHUNK) if number in wanted))
+
+        self.watch(readable, take)
 
     def turn(self) -> None:
         """Sleep until there is something to do, and do it."""

@@ -9,6 +9,9 @@ from hloop.devices.resolve import Device, DeviceTable
 from hloop.run.channel import Message
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
+MAX_LOG_BYTES = 1 << 30
+"""What is kept of a log, where nothing else is asked for."""
+
 
 @dataclass(frozen=True)
 class RunOpening:
@@ -68,6 +71,8 @@ class Opening:
         run: None without a plan.
         rules: the run whose records the jobs of no plan get; None where they get none.
         leases: where the devices are leased; None where they are not.
+        heartbeat_seconds: between two heartbeats in the journal; 0 for none.
+        max_log_bytes: what is kept of a log.
     """
 
     settings: EngineSettings
@@ -77,6 +82,8 @@ class Opening:
     run: PlanOpening | None
     rules: RunOpening | None = None
     leases: LeaseOpening | None = None
+    heartbeat_seconds: int = 0
+    max_log_bytes: int = MAX_LOG_BYTES
 
     def to_message(self) -> Message:
         return {
@@ -88,6 +95,8 @@ class Opening:
             "run": None if self.run is None else asdict(self.run),
             "rules": None if self.rules is None else asdict(self.rules),
             "leases": None if self.leases is None else asdict(self.leases),
+            "heartbeat_seconds": self.heartbeat_seconds,
+            "max_log_bytes": self.max_log_bytes,
         }
 
     @classmethod
@@ -101,6 +110,8 @@ class Opening:
         run: Message | None,
         rules: Message | None,
         leases: Message | None,
+        heartbeat_seconds: int,
+        max_log_bytes: int,
     ) -> Opening:
         """Read the message, whose ``do`` has been taken off."""
         modes = {"mode": Mode(settings["mode"]), "placement": Placement(settings["placement"])}
@@ -115,6 +126,8 @@ class Opening:
             plan,
             rules_run,
             None if leases is None else LeaseOpening(**leases),
+            heartbeat_seconds,
+            max_log_bytes,
         )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _F_SETSIG = 10
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 # Tells whose a process is that left its session; read back from /proc/<pid>/environ.
@@ -137,11 +138,13 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def with_descendants(pids: Iterable[int]) -> list[int]:
-    """Give the processes and all that descends from them, parents first."""
+def with_descendants(pids: Iterable[int], limit: int | None = None) -> list[int]:
+    """Give the processes and all that descends from them, parents first, up to ``limit``."""
     found = list(dict.fromkeys(pids))
     seen = set(found)
     for pid in found:  # The list grows while it is read.
+        if limit is not None and len(found) >= limit:
+            return found[:limit]
         for child in children(pid):
             if child not in seen:
                 seen.add(child)
@@ -186,14 +189,16 @@ def _stat_fields(pid: int) -> list[bytes]:
     return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
 
 
-def cpu_ticks(pids: Iterable[int]) -> int:
-    """Give the CPU time that the processes have used, in clock ticks."""
-    ticks = 0
+def usage(pids: Iterable[int]) -> tuple[int, int]:
+    """Give the CPU time that the processes have used, in clock ticks, and what they hold in
+    memory now, in bytes. The time counts what they waited for as well."""
+    ticks, pages = 0, 0
     for pid in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
             fields = _stat_fields(pid)
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks
+            pages += int(fields[21])
+            ticks += sum(map(int, fields[11:15]))
+    return ticks, pages * _PAGE_BYTES
 
 
 def end_orphans(patience: float = 30.0) -> list[int]:

@@ -16,9 +16,17 @@ from hloop.devices.resolve import DeviceTable, require, resolve_devices
 from hloop.errors import HloopError, Problem, ReportError
 from hloop.files import RunPaths
 from hloop.plan.model import Plan, ResourceClass
-from hloop.run.opening import LeaseOpening
+from hloop.run.opening import MAX_LOG_BYTES, LeaseOpening
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
+_LEAST = {
+    "cpu_workers": 1,
+    "io_workers": 1,
+    "grace_seconds": 0,
+    "heartbeat_seconds": 0,
+    # Less holds neither a beginning nor an end.
+    "max_log_bytes": 1 << 16,
+}
 _SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -41,6 +49,9 @@ class RunSettings:
         placement: ``pinned`` or ``any``.
         cpu_workers, io_workers: in place of the plan's limits; None keeps those.
         grace_seconds: between TERM and KILL.
+        heartbeat_seconds: between two heartbeats in the journal, 0 for none; None takes 60, and
+            900 in a formal run.
+        max_log_bytes: how long a log of a plan's job may be.
         durations: a former run's directory or report, whose times say which of the ready jobs
             has the longest path before it; None takes the plan's ``expected_seconds``.
         session_id: what the records call the session of the run; None has one made.
@@ -57,6 +68,8 @@ class RunSettings:
     cpu_workers: int | None = None
     io_workers: int | None = None
     grace_seconds: int = 10
+    heartbeat_seconds: int | None = None
+    max_log_bytes: int = MAX_LOG_BYTES
     durations: str | None = None
     session_id: str | None = None
     provenance: Provenance = Provenance.PLAN
@@ -89,7 +102,7 @@ class RunSettings:
                 except ValueError:
                     expected = ", ".join(item.value for item in choices)
                     problems.append(_problem(name, given[name], f"one of {expected}"))
-        for name, least in (("cpu_workers", 1), ("io_workers", 1), ("grace_seconds", 0)):
+        for name, least in _LEAST.items():
             value = given.get(name, least)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 problems.append(_problem(name, value, f"an integer of at least {least}"))
@@ -118,6 +131,13 @@ class RunSettings:
         else:
             found, action = "gate is set, and formal is not", "Set formal too, or leave gate out"
         return Problem("setting", "formal", found, "both for a formal run, neither else", action)
+
+    @property
+    def heartbeat(self) -> int:
+        """Seconds between two heartbeats; 0 for none."""
+        if self.heartbeat_seconds is not None:
+            return self.heartbeat_seconds
+        return 900 if self.formal else 60
 
     def engine(self, plan: Plan | None, table: DeviceTable, *, keep_going: bool) -> EngineSettings:
         """Give the engine's settings for a plan on these devices."""

@@ -32,6 +32,7 @@ from hloop.run.attempt import (
 )
 from hloop.run.channel import Message, Outbox
 from hloop.run.hashing import Hashed, HashService
+from hloop.run.heartbeat import Heartbeat
 from hloop.run.jobtrees import JobTrees
 from hloop.run.journal import Instant
 from hloop.run.launcher import Launcher, why_not
@@ -76,7 +77,6 @@ class Supervisor:
         self._events: list[Event] = []
         self._instructions: deque[Instruction] = deque()
         self._loop = Loop()
-        self._watchdog = Watchdog(self._loop.timers, self._cpu_ticks, self._stop)
         # Until the executor opens the run, there is nothing to run.
         self._run: PlanRun | None = None
         self._rule_run: RuleRun | None = None
@@ -137,6 +137,9 @@ class Supervisor:
         grace_ns = round(opening.grace_seconds * 1e9)
         self._trees = JobTrees(self._loop.timers, grace_ns, self._own_pids, self._gone)
         self._events += self._sharing.open(opening)
+        timers = self._loop.timers
+        self._watchdog = Watchdog(timers, self._trees, self._stop, opening.max_log_bytes)
+        Heartbeat(timers, opening, self._trees, self._watchdog, self._note, self._lose).start()
         nodes = () if self._run is None else self._run.nodes
         self._engine = Engine(opening.settings, nodes, opening.wanted)
         self._instructions.extend(self._engine.start())
@@ -284,10 +287,9 @@ class Supervisor:
         self._trees.add(attempt)
         if (records := self._records(attempt)) is not None:
             records.started(attempt)
-        if rule is None:
-            assert self._run is not None
-            paths = self._run.paths.job(attempt.name)
-            self._watchdog.watch(attempt, [paths.stdout, paths.stderr])
+        self._watchdog.watch(
+            attempt, None if rule is not None or self._run is None else self._run.paths
+        )
         self._link.started(attempt, slot)
 
     # Watching and stopping
@@ -322,8 +324,8 @@ class Supervisor:
 
     # Ending
 
-    def _cpu_ticks(self, attempt: Attempt) -> int:
-        return processes.cpu_ticks(self._trees.members(attempt))
+    def _lose(self, device: int, reason: str) -> None:
+        self._events += self._sharing.lose(device, reason)
 
     def _own_pids(self) -> set[int]:
         return set() if self._hashes.worker_pid is None else {self._hashes.worker_pid}
@@ -332,6 +334,7 @@ class Supervisor:
         """Every process of an attempt is gone: judge it, or see first what it made."""
         attempt.gone = Instant.now()
         self._events += self._sharing.release(attempt.name)
+        self._watchdog.gone(attempt)
         attempt.outcome = judge_exit(attempt)
         records = self._records(attempt)
         if records is None:
@@ -345,7 +348,12 @@ class Supervisor:
             self._tell(JobEnded(attempt.name, self._is_retried(attempt)))
         self._work_off()
         attempt.phase = Phase.HASHING
-        self._hashes.submit(records.wanted_at_end(attempt), partial(self._files_read, attempt))
+        self._watchdog.settle(attempt, partial(self._read_files, attempt, records))
+
+    def _read_files(self, attempt: Attempt, records: PlanRun | RuleRun) -> None:
+        if attempt.phase is not Phase.ENDED:
+            wanted = records.wanted_at_end(attempt)
+            self._hashes.submit(wanted, partial(self._files_read, attempt))
 
     def _files_read(self, attempt: Attempt, results: list[Hashed]) -> None:
         records = self._records(attempt)

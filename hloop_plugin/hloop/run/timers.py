@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 # The longest that epoll can be told to wait is 24 days.
 MAX_PATIENCE = 3600.0
@@ -20,6 +21,15 @@ class Timers:
 
     def at(self, due_ns: int, action: Callable[[], None]) -> None:
         heapq.heappush(self._heap, (due_ns, next(self._sequence), action))
+
+    def in_turns(self, steps: Iterator[object], then: Callable[[], None]) -> None:
+        """Take one step now and one in each turn of the loop that comes; at the end, ``then``."""
+        try:
+            next(steps)
+        except StopIteration:
+            then()
+        else:
+            self.at(time.monotonic_ns(), partial(self.in_turns, steps, then))
 
     def patience(self) -> float | None:
         """Seconds to sleep, at most until the first action is due; None if there is none."""

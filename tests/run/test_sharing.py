@@ -11,8 +11,20 @@ from typing import Any
 import nvml_double
 import pytest
 from hloop.devices.leases import LeaseFolder
-from hloop.devices.resolve import Device, DeviceTable
+from hloop.devices.resolve import Device, DeviceTable, resolve_devices
+from hloop.locks import Lock
+from hloop.run import sharing
 from hloop.run.journal import read_journal
+from hloop.run.opening import LeaseOpening, Opening
+from hloop.run.sharing import Sharing
+from hloop.run.timers import Timers
+from hloop.schedule.events import (
+    DeviceGranted,
+    DeviceWithheld,
+    EngineSettings,
+    Event,
+    Want,
+)
 from supervised import Supervised, is_alive, job, rendered, wait_for
 
 
@@ -320,3 +332,79 @@ def test_the_lease_of_a_lost_device_is_given_back(runs: Runs, one_is_gone: dict[
     folder = LeaseFolder.open(runs.leases)
     assert folder.holder("GPU-" + "2" * 8) == (False, None)
     folder.close()
+
+
+# Turns, step by step
+
+
+class Party:
+    """One run's leases, without a run: what it wants is said by hand."""
+
+    def __init__(self, folder: Path):
+        self.heard: list[str] = []
+        self.sharing = Sharing(
+            Timers(), lambda *_, **__: None, lambda _job, text: self.heard.append(text)
+        )
+        table = resolve_devices("simulated:2", {})
+        leases = LeaseOpening(str(folder))
+        settings = EngineSettings(devices=(0, 1))
+        self.sharing.open(Opening(settings, table, 1, None, None, None, leases))
+
+    def want(self, *devices: int) -> list[Event]:
+        count = len(devices)
+        wants = [Want("job", devices, count, count)] if count else []
+        return self.sharing.settle(lambda: wants)
+
+
+@pytest.fixture
+def leased(tmp_path: Path) -> Iterator[list[Lock]]:
+    """The leases of both devices, in the hands of others."""
+    folder = LeaseFolder.open(tmp_path / "leases")
+    leases = [folder.try_lease(f"simulated-{device}") for device in (0, 1)]
+    locks = [lease for lease in leases if isinstance(lease, Lock)]
+    assert len(locks) == 2
+    yield locks
+    folder.close()
+
+
+def test_two_jobs_that_need_both_devices_do_not_hold_one_each(
+    tmp_path: Path, leased: list[Lock]
+) -> None:
+    single, first, second = (Party(tmp_path / "leases") for _ in range(3))
+    single.want(1)  # Its turn on device 1.
+    first.want(0, 1)  # Its turn on device 0 only.
+    leased[1].release()
+    assert single.want(1) == [DeviceGranted(1)]
+    single.want()
+    # Device 1 is free now, and this one comes first; but the turn on device 0 is not its.
+    assert second.want(0, 1) == []
+    leased[0].release()
+    assert first.want(0, 1) == [DeviceGranted(0), DeviceGranted(1)]
+    for party in (single, first, second):
+        party.want()
+        party.sharing.close()
+
+
+def test_what_was_granted_and_not_used_is_given_back(tmp_path: Path) -> None:
+    party, other = Party(tmp_path / "leases"), Party(tmp_path / "leases")
+    party.want(0)
+    assert party.want() == [DeviceWithheld(0)]
+    assert other.want(0) == [DeviceGranted(0)]
+    for one in (party, other):
+        one.want()
+        one.sharing.close()
+
+
+def test_who_has_a_device_and_says_nothing_is_named_only_after_a_while(
+    tmp_path: Path, leased: list[Lock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    party = Party(tmp_path / "leases")
+    party.want(0)
+    at_once = list(party.heard)
+    monkeypatch.setattr(sharing, "PATIENCE_NS", -1)
+    party.want(0)
+    assert (at_once, party.heard) == ([], ["device 0 is held by another run"])
+    party.want()
+    party.sharing.close()
+    for lease in leased:
+        lease.release()

@@ -114,6 +114,12 @@ class Sharing:
         self._keys = {device.logical: lease_key(device, machine) for device in self._table.devices}
         return [DeviceWithheld(device) for device in self._keys]
 
+    def close(self) -> None:
+        """Let go of the folder; what is leased must have been given back."""
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
     def lose(self, device: int, reason: str) -> list[Event]:
         """Note that a device does not work any more. Gives what the engine must know."""
         if device in self._lost:

@@ -384,6 +384,7 @@ class Supervisor:
     def _finish_run(self) -> None:
         """Stop what no job owns any more, write the report, say goodbye."""
         self._hashes.close()
+        self._sharing.close()
         processes.send(processes.with_descendants(processes.children(os.getpid())), signal.SIGKILL)
         goodbye: Message = {"status": None}
         run = self._run or self._rule_run

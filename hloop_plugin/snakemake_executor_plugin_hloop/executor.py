@@ -8,6 +8,7 @@ Snakemake, so hloop's modules are imported where they are needed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -167,7 +168,8 @@ class Executor(RealExecutor):
 
         # Snakemake reads its metadata through pandas when the first job ends; importing that
         # takes 0.25 s, which pass while the first jobs run.
-        threading.Thread(target=_import_pandas, daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # There may be no room for a thread.
+            threading.Thread(target=_import_pandas, daemon=True).start()
         try:
             refuse_debugging(self.workflow)
             opening = self._opening()
@@ -176,7 +178,10 @@ class Executor(RealExecutor):
         self._take_signals()
         self._environment = dict(os.environ)
         keep = [] if self._run_lock is None else [self._run_lock.fd]
-        client = SupervisorClient(self._on_message, self._on_death, keep)
+        try:
+            client = SupervisorClient(self._on_message, self._on_death, keep)
+        except (OSError, RuntimeError) as error:
+            raise WorkflowError(f"hloop: the supervisor cannot be started: {error}") from None
         client.send(opening)
         return client
 
@@ -408,7 +413,9 @@ def _will_be_retried(job: Any) -> bool:
 
 
 def _import_pandas() -> None:
-    import pandas  # noqa: F401
+    # Whoever needs it says what is wrong with it.
+    with contextlib.suppress(Exception):
+        import pandas  # noqa: F401
 
 
 def _snakemake_version() -> str:

@@ -21,6 +21,7 @@ from hloop.cli.gate import command as gate
 from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
+from hloop.cli.recover import command as recover
 from hloop.cli.run import command as run
 from hloop.cli.simulate import command as simulate
 from hloop.cli.tally import command as tally
@@ -64,6 +65,7 @@ def _options(
 app.command("plan")(plan)
 app.command("prepare")(prepare)
 app.command("run")(run)
+app.command("recover")(recover)
 app.command("compare")(compare)
 app.command("benchmark")(benchmark)
 app.command("simulate")(simulate)
@@ -79,6 +81,7 @@ app.command("doctor")(doctor)
 
 def main() -> None:
     """Run the command line and exit. Errors that a user can mend come without a traceback."""
+    _open_what_is_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding lacks must not end a run with an error.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -86,10 +89,29 @@ def main() -> None:
         code = _run(as_json="--json" in sys.argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nobody reads on, as in `hloop plan … | head`. Python would say so again at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = 2
+        # Nobody reads on, as in `hloop plan … | head`.
+        code = _give_up_printing()
+    except OSError as error:
+        print_error(_system_error(error), as_json=False)
+        code = _give_up_printing()
     sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Open what `>&-` closed: else the next file would get its number, and what is printed."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # The lowest number that is free.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115
+
+
+def _give_up_printing() -> int:
+    """Keep Python from trying once more at its exit. Gives the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 2
 
 
 def _run(*, as_json: bool) -> int:
@@ -104,10 +126,21 @@ def _run(*, as_json: bool) -> int:
     except SystemExit:
         # So typer ends where nobody reads on; its 1 would be an answer.
         raise BrokenPipeError from None
+    except OSError as error:
+        print_error(_system_error(error), as_json=as_json)
     except Exception as error:
         traceback.print_exc()
         print_error(HloopError(f"a bug in hloop: {error!r}"), as_json=as_json)
     return 2
+
+
+def _system_error(error: OSError) -> HloopError:
+    """Say what the system refused: a full disk, a folder that is read-only, no process left."""
+    found = str(error.strerror or error)
+    if error.filename is not None:
+        found = f"{error.filename}: {found}"
+    action = "hloop doctor looks at disks, limits and the installation"
+    return HloopError(Problem("system_error", "", found, action=action))
 
 
 def _usage_error(error: typer.TyperException) -> UsageError:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 
 from hloop.run import processes
@@ -25,7 +26,8 @@ class SupervisorClient:
         on_message: called in the listening thread for ``started``, ``ended``, ``skipped`` and
             ``trouble``.
         on_death: called in the listening thread with a sentence when the supervisor ended
-            without saying goodbye, or when ``on_message`` raised.
+            without saying goodbye, or when ``on_message`` raised. Should it raise as well, this
+            process ends at once.
         keep: descriptors that the supervisor, and no job, is to hold as well: of locks.
     """
 
@@ -86,7 +88,12 @@ class SupervisorClient:
         if self._goodbye is None:
             self._process.wait()
             self._end_leftovers()
-            self._on_death(trouble)
+            try:
+                self._on_death(trouble)
+            except BaseException:
+                # Snakemake would wait for jobs that nobody gives back.
+                traceback.print_exc()
+                os._exit(1)
 
     def _serve(self) -> str:
         """Read until the supervisor closes its end. Gives what it said last of its trouble."""

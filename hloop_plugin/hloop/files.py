@@ -23,7 +23,9 @@ REPORT_NAME = "hloop_run.json"
 # In the folder that `hloop prepare` is given, which no run has claimed.
 MATERIALIZED_PLAN_NAME = "materialized_plan.json"
 MANIFEST_NAME = "manifest.json"
+# Made after the run, of what it left; no evidence, and nothing's digest covers them.
 HTML_NAME = "report.html"
+TIMELINE_NAME = "report-timeline.svg"
 JOBS_NAME = "jobs"
 # The gate of a formal run, with what it builds on.
 FORMAL_NAME = "formal"
@@ -46,6 +48,7 @@ OWN_NAMES = frozenset(
         REPORT_NAME,
         MANIFEST_NAME,
         HTML_NAME,
+        TIMELINE_NAME,
         JOBS_NAME,
         FORMAL_NAME,
         RULES_NAME,
@@ -102,6 +105,10 @@ class RunPaths:
         if not self.manifest.exists():
             return 1
         return next(n for n in count(FIRST_RESUMED) if not self.session_manifest(n).exists())
+
+    @property
+    def html(self) -> Path:
+        return self.root / HTML_NAME
 
     @property
     def formal(self) -> FormalPaths:

@@ -33,7 +33,16 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-HEAVY = {"altair", "cryptography", "jsonschema", "pandas", "pynvml", "rich", "securesystemslib"}
+HEAVY = {
+    "altair",
+    "cryptography",
+    "jsonschema",
+    "pandas",
+    "pynvml",
+    "rich",
+    "securesystemslib",
+    "vl_convert",
+}
 
 
 @cache

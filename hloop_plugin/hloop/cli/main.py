@@ -22,6 +22,7 @@ from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
 from hloop.cli.recover import command as recover
+from hloop.cli.report import command as report
 from hloop.cli.run import command as run
 from hloop.cli.simulate import command as simulate
 from hloop.cli.tally import command as tally
@@ -69,6 +70,7 @@ app.command("recover")(recover)
 app.command("compare")(compare)
 app.command("benchmark")(benchmark)
 app.command("simulate")(simulate)
+app.command("report")(report)
 app.command("verify")(verify)
 app.command("digest")(digest)
 app.command("export")(export)

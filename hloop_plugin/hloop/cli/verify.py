@@ -73,7 +73,7 @@ def command(
     elif attestation is not None or public_key is not None:
         found = "--attestation and --public-key go together, and only one is given"
         raise HloopError(Problem("usage", "", found))
-    with _bar() as progress:
+    with bar() as progress:
         verdict = verify(
             run_dir,
             repo_root=repo_root,
@@ -89,7 +89,7 @@ def command(
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[int, int], None] | None]:
+def bar() -> Iterator[Callable[[int, int], None] | None]:
     """Give what shows how far the reading is: on a terminal, and only if it takes a while."""
     if not sys.stderr.isatty():
         yield None

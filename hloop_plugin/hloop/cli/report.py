@@ -1,0 +1,46 @@
+"""``hloop report``: a run or a benchmark as one HTML file that needs no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hloop.cli.options import JsonOption
+from hloop.cli.output import print_json
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A run directory, or a benchmark's folder.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The page. [default: FOLDER/report.html]"),
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a page of a run or of a benchmark: one file, without anything from a network.
+
+    A run is verified first, which reads all its inputs and outputs. Each chart also comes as an
+    SVG beside the page.
+
+    Exit 0: it is written. 2: it cannot be.
+    """
+    from hloop.cli.verify import bar
+    from hloop.report.write import write_pages
+
+    with bar() as progress:
+        written = write_pages(folder, out, progress=progress)
+    if as_json:
+        print_json(written.to_dict())
+    else:
+        print(f"report: {written.page}")
+        for chart in written.charts:
+            print(f"chart: {chart}")
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(written.page.absolute().as_uri())

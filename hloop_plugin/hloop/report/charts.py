@@ -1,0 +1,177 @@
+"""Charts by Altair: pictures for a paper, and those of a page that a reader can ask.
+
+Altair and vl-convert take seconds to import and to draw, so they are imported where a chart is
+wanted and nowhere else. vl-convert holds all of Vega: nothing is asked of any network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hloop.report.html import visible
+
+WIDTH = 720
+LANE = 18
+MAX_COLOURS = 20
+
+# Evaluating text as code is forbidden in the page, so Vega interprets its expressions.
+_EMBED = """
+for (const place of document.querySelectorAll("[data-chart]")) {
+  const spec = JSON.parse(document.getElementById(place.dataset.chart).textContent);
+  vegaEmbed(place, spec, {
+    ast: true, actions: false, renderer: "svg", defaultStyle: false,
+    tooltip: {disableDefaultStyle: true},
+  });
+}
+"""
+
+
+def timeline_chart(bands: Sequence[Mapping[str, Any]]) -> Any:
+    """Draw bands as :func:`hloop.report.timeline.band` gives them, on one time axis."""
+    import altair as alt
+
+    end = max((band["end"] for band in bands), default=0.0)
+    colour = _colour(bands)
+    charts = [_band(band, end, colour) for band in bands]
+    chart = charts[0] if len(charts) == 1 else alt.vconcat(*charts, spacing=12)
+    return _paper(chart)
+
+
+def _colour(bands: Sequence[Mapping[str, Any]]) -> Any:
+    import altair as alt
+
+    stages = list(dict.fromkeys(job["stage"] for band in bands for job in band["jobs"]))
+    legend = alt.Legend(orient="bottom", columns=4) if len(stages) <= MAX_COLOURS else None
+    names = [visible(stage) for stage in stages]
+    return alt.Color(
+        "stage:N", title=None, legend=legend, scale=alt.Scale(domain=names, scheme="tableau20")
+    )
+
+
+def _band(band: Mapping[str, Any], end: float, colour: Any) -> Any:
+    import altair as alt
+
+    lanes = [visible(lane["name"]) for lane in band["lanes"]]
+    bars = list(_bars(band, lanes))
+    x = alt.X("start:Q", title="seconds", scale=alt.Scale(domain=[0, end], nice=False))
+    y = alt.Y("lane:N", title=None, sort=None, scale=alt.Scale(domain=lanes))
+    layers = [
+        alt.Chart(_data(bars))
+        .mark_bar(height={"band": 0.8})
+        .encode(x=x, x2="end:Q", y=y, color=colour),
+        # What did not complete has an edge: colour alone is not read by everybody.
+        alt.Chart(_data([bar for bar in bars if not bar["good"]]))
+        .mark_bar(height={"band": 0.8}, filled=False, stroke="#b3261e", strokeWidth=1.5)
+        .encode(x=x, x2="end:Q", y=y),
+    ]
+    if band["waves"]:
+        waves = _data([{"start": wave["start"]} for wave in band["waves"]])
+        layers.append(
+            alt.Chart(waves).mark_rule(strokeDash=[3, 3], color="#555").encode(x="start:Q")
+        )
+    height = max(LANE, min(LANE, 1200 / max(1, len(lanes))) * len(lanes))
+    title = {"title": visible(band["title"])} if band["title"] else {}
+    return alt.layer(*layers).properties(width=WIDTH, height=height, **title)
+
+
+def _data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"values": rows}
+
+
+def _bars(band: Mapping[str, Any], lanes: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for job in band["jobs"]:
+        if job["lane"] is not None:
+            yield {
+                "lane": lanes[job["lane"]],
+                "start": job["start"],
+                "end": job["end"],
+                "stage": visible(job["stage"]),
+                "good": job["status"] == "completed",
+            }
+
+
+def repetitions_chart(summary: Mapping[str, Any]) -> Any:
+    """Draw every measured run of a benchmark, with each mode's median and its interval."""
+    import altair as alt
+
+    modes = summary["modes"]
+    runs = [
+        {
+            "mode": run["mode"],
+            "seconds": run["elapsed_seconds"],
+            "repetition": run["repetition"],
+            "run": visible(run["run_dir"]),
+        }
+        for run in summary["runs"]
+        if run["repetition"] is not None
+    ]
+    medians = []
+    for mode in modes:
+        sample = summary["statistics"][mode]["elapsed_seconds"]
+        low, high = sample["interval"] or (sample["median"], sample["median"])
+        medians.append({"mode": mode, "seconds": sample["median"], "low": low, "high": high})
+    # From zero, so that twice as far is twice as long.
+    x = alt.X("seconds:Q", title="elapsed seconds", scale=alt.Scale(zero=True))
+    y = alt.Y("mode:N", title=None, sort=None, scale=alt.Scale(domain=modes))
+    medians_data = _data(medians)
+    return _paper(
+        alt.layer(
+            alt.Chart(medians_data)
+            .mark_rule(strokeWidth=2, opacity=0.5)
+            .encode(x=alt.X("low:Q", title="elapsed seconds"), x2="high:Q", y=y),
+            alt.Chart(medians_data)
+            .mark_tick(thickness=2.5, size=26)
+            .encode(
+                x=x,
+                y=y,
+                tooltip=[
+                    alt.Tooltip("mode:N"),
+                    alt.Tooltip("seconds:Q", title="median", format=".3f"),
+                    alt.Tooltip("low:Q", format=".3f"),
+                    alt.Tooltip("high:Q", format=".3f"),
+                ],
+            ),
+            alt.Chart(_data(runs))
+            .mark_point(filled=True, size=70, opacity=0.75)
+            .encode(
+                x=x,
+                y=y,
+                color=alt.Color("mode:N", legend=None, scale=alt.Scale(scheme="tableau10")),
+                tooltip=[
+                    alt.Tooltip("run:N"),
+                    alt.Tooltip("seconds:Q", format=".3f"),
+                ],
+            ),
+        ).properties(width="container", height=48 * len(modes))
+    )
+
+
+def _paper(chart: Any) -> Any:
+    return chart.configure(font="sans-serif", background="transparent").configure_view(stroke=None)
+
+
+def to_svg(chart: Any) -> str:
+    """Give a chart as SVG on its own.
+
+    Raises:
+        ValueError: Vega cannot draw it.
+    """
+    import vl_convert
+
+    spec = chart.to_dict()
+    if spec.get("width") == "container":
+        spec["width"] = WIDTH
+    svg: str = vl_convert.vegalite_to_svg(spec)
+    return svg
+
+
+def embed_script() -> str:
+    """Give the script that draws a page's charts: all of Vega, about 0.9 MB.
+
+    A chart is an element with ``data-chart``, the id of the block that holds its specification.
+    """
+    import vl_convert
+
+    script: str = vl_convert.javascript_bundle(_EMBED)
+    return script

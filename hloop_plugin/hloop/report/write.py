@@ -1,0 +1,122 @@
+"""Makes the report page of a run or a benchmark, and the pictures beside it.
+
+It writes beside the evidence and never into it: a page proves nothing, and no digest covers it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hloop import files
+from hloop.errors import Problem, ReportError
+from hloop.files import RunPaths
+from hloop.report.benchmark import BenchmarkPaths
+
+TIMELINE, REPETITIONS = "timeline", "repetitions"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written."""
+
+    page: Path
+    charts: tuple[Path, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"page": str(self.page), "charts": [str(chart) for chart in self.charts]}
+
+
+def write_pages(
+    folder: Path, out: Path | None = None, *, progress: Callable[[int, int], None] | None = None
+) -> Written:
+    """Write the page of a run directory or a benchmark's folder, and each chart as SVG.
+
+    Args:
+        out: the page; None for ``report.html`` in the folder. A chart's name is that of the
+            page with ``-timeline.svg`` or ``-repetitions.svg`` at its end.
+        progress: as in :func:`hloop.provenance.verify.verify`.
+
+    Raises:
+        ReportError: it is neither, or what lies in it cannot be read, or the page not written.
+    """
+    if not folder.is_dir():
+        problem = Problem(
+            "no_folder", "", f"{folder} is no folder", "a run directory, or a benchmark's folder"
+        )
+        raise ReportError(problem)
+    page = out or RunPaths(folder).html
+    if BenchmarkPaths(folder).summary.exists():
+        return _write_benchmark(folder, page)
+    return _write_run(folder, page, progress)
+
+
+def write_run_page(run_dir: Path) -> Path:
+    """Write the page of a run that has just ended: not verified, and without pictures.
+
+    Raises:
+        ReportError: see :func:`write_pages`.
+    """
+    from hloop.report.rundata import read_run
+    from hloop.report.runpage import run_page
+
+    page = RunPaths(run_dir).html
+    _write(page, run_page(read_run(run_dir, with_verdict=False), page.parent))
+    return page
+
+
+def _write_run(run_dir: Path, page: Path, progress: Callable[[int, int], None] | None) -> Written:
+    from hloop.report.rundata import read_run, timeline_data
+    from hloop.report.runpage import run_page
+
+    run = read_run(run_dir, with_verdict=True, progress=progress)
+    _write(page, run_page(run, page.parent))
+    from hloop.report.charts import timeline_chart, to_svg
+
+    chart = _beside(page, TIMELINE)
+    _write(chart, to_svg(timeline_chart(timeline_data(run, "")["bands"])))
+    return Written(page, (chart,))
+
+
+def _write_benchmark(folder: Path, page: Path) -> Written:
+    from hloop.report.benchmarkpage import bands_of, benchmark_page, read_summary
+    from hloop.report.charts import embed_script, repetitions_chart, timeline_chart, to_svg
+
+    summary = read_summary(folder)
+    bands, troubles = bands_of(folder, summary)
+    repetitions = repetitions_chart(summary)
+    spec = repetitions.to_dict()
+    _write(page, benchmark_page(summary, bands, troubles, spec, embed_script()))
+    charts = {REPETITIONS: repetitions}
+    if bands:
+        charts[TIMELINE] = timeline_chart(bands)
+    for name, chart in charts.items():
+        _write(_beside(page, name), to_svg(chart))
+    return Written(page, tuple(_beside(page, name) for name in charts))
+
+
+def _beside(page: Path, name: str) -> Path:
+    return page.with_name(f"{page.stem}-{name}.svg")
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        files.replace(path, content.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        problem = Problem(
+            "unwritable", "", f"{path} cannot be written: {error.strerror}", action="Name another"
+        )
+        raise ReportError(problem) from None
+
+
+def main() -> None:
+    """Write the page of a run that has just ended; see :mod:`hloop.run.page`."""
+    write_run_page(Path(os.path.abspath(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

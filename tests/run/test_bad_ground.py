@@ -317,6 +317,15 @@ def test_what_does_not_end_has_no_exit_status(unkillable: Supervised) -> None:
     assert (entry["returncode"], entry["signal"]) == (None, None)
 
 
+def test_a_device_that_may_still_be_used_is_lost(make: Make, tmp_path: Path) -> None:
+    sup = make(patch=UNKILLABLE)
+    jobs = job("a", "sleep 60", "gpu", budget={"max_seconds": 0.2}), job("b", resource="gpu")
+    sup.open(rendered(tmp_path, *jobs), grace_seconds=0, keep_going=True)
+    sup.ready("a", "b")
+    pid = sup.pid("a")
+    assert f"a may still use it: KILL did not end pid {pid}" in failure(sup, "b")
+
+
 def test_a_job_whose_child_does_not_end_has_failed(make: Make, tmp_path: Path) -> None:
     sup = make(patch=UNKILLABLE)
     sup.open(rendered(tmp_path, job("a", "sleep 60 & exit 0")), grace_seconds=0)

@@ -19,6 +19,7 @@ from hloop.devices.observe import Observer
 from hloop.devices.resolve import DeviceTable
 from hloop.locks import Holder, Lock, host_name, user_name
 from hloop.run import processes
+from hloop.run.attempt import Attempt
 from hloop.run.journal import utc_now
 from hloop.run.opening import Opening
 from hloop.run.timers import Timers
@@ -90,6 +91,7 @@ class Sharing:
         self._turns: dict[int, Lock] = {}
         self._spare: dict[int, Lock] = {}
         self._used: dict[str, dict[int, Lock]] = {}
+        self._stuck: list[Lock] = []
         self._granted: set[int] = set()
         self._lost: set[int] = set()
         self._blocked: dict[int, Holder | None] = {}
@@ -265,6 +267,16 @@ class Sharing:
         for lease in leases.values():
             lease.release()
         return [DeviceWithheld(device) for device in leases]
+
+    def gone(self, attempt: Attempt) -> list[Event]:
+        """As :meth:`release`. But what an attempt's processes may still use that nothing ends
+        is lost, and its leases are kept until this process ends."""
+        if not attempt.unkillable or attempt.slot is None:
+            return self.release(attempt.name)
+        self._stuck += self._used.pop(attempt.name, {}).values()
+        pids = ", ".join(map(str, attempt.unkillable))
+        reason = f"{attempt.name} may still use it: KILL did not end pid {pids}"
+        return [event for index in attempt.slot.devices for event in self.lose(index, reason)]
 
     def _stay(self) -> None:
         assert self._folder is not None

@@ -333,7 +333,7 @@ class Supervisor:
     def _gone(self, attempt: Attempt) -> None:
         """Every process of an attempt is gone: judge it, or see first what it made."""
         attempt.gone = Instant.now()
-        self._events += self._sharing.release(attempt.name)
+        self._events += self._sharing.gone(attempt)
         self._watchdog.gone(attempt)
         attempt.outcome = judge_exit(attempt)
         records = self._records(attempt)

@@ -463,6 +463,14 @@ def end_before_start(copy: Copy) -> None:
     copy.edit(copy.record("make", RECORD), change)
 
 
+def sign_after_the_end(copy: Copy) -> None:
+    def change(document: Any) -> None:
+        moment = {**document["ended"], "offset_ns": document["ended"]["offset_ns"] + 1}
+        document["last_sign_of_life"] = {"what": "stdout grew", "moment": moment}
+
+    copy.edit(copy.record("make", RECORD), change)
+
+
 def schedule_late(copy: Copy) -> None:
     def change(document: Any) -> None:
         document["scheduled"]["offset_ns"] += 10**12
@@ -584,6 +592,7 @@ STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
     "a timeout that was none": (both(STATUS, "status", "timed_out"), "self_report_mismatch"),
     "a failure in the report alone": (claim(status="failed"), "self_report_mismatch"),
     "an end before the start": (end_before_start, "time_order"),
+    "a sign of life after the end": (sign_after_the_end, "time_order"),
     "a scheduled job after the start": (schedule_late, "time_order"),
     "a scheduled job before its dependency": (schedule_early, "dependency_order"),
     "a device twice": (on_one_device, "device_overlap"),

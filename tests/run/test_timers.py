@@ -67,3 +67,19 @@ def test_no_sleep_is_longer_than_a_selector_can_sleep() -> None:
     timers.at(time.monotonic_ns() + FAR_NS, lambda: None)
     patience = timers.patience()
     assert patience is not None and 0 < patience < 2**31 / 1000
+
+
+def test_steps_are_taken_one_in_each_turn() -> None:
+    timers, done = Timers(), []
+    timers.in_turns(map(done.append, "ab"), lambda: done.append("then"))
+    seen = [list(done)]
+    while timers.patience() is not None:
+        timers.run_due()
+        seen.append(list(done))
+    assert seen == [["a"], ["a", "b"], ["a", "b", "then"]]
+
+
+def test_without_steps_it_goes_on_at_once() -> None:
+    done: list[str] = []
+    Timers().in_turns(iter(()), lambda: done.append("then"))
+    assert done == ["then"]

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nvml_double
 import pytest
+from hloop.devices.resolve import Device, DeviceTable
 from hloop.files import RunPaths
 from hloop.plan.contract import schema_problems
 from hloop.run.jobtrees import JobTrees
@@ -270,3 +272,35 @@ def test_without_a_heartbeat_there_is_none(sup: Supervised) -> None:
 def test_a_run_with_heartbeats_has_its_report(sup: Supervised) -> None:
     ran(sup, "sleep 1.2", options={"heartbeat_seconds": 1})
     assert sup.close()["status"] == "completed" and sup.events("heartbeat")
+
+
+def test_a_heartbeat_tells_of_devices_and_that_one_is_lost(tmp_path: Path) -> None:
+    there, gone = "GPU-11111111-1111-1111-1111-111111111111", "GPU-" + "2" * 8
+    state = tmp_path / "state"
+    state.write_text(f"gpu {there} 80000 5 00000000:0F:00.0 0 A GPU\n")
+    nvml_double.build(tmp_path)
+    devices = [
+        Device(i, uuid, uuid, "A GPU", 80000, False) for i, uuid in enumerate((there, gone))
+    ]
+    sup = Supervised(tmp_path, nvml_double.environment(tmp_path, state))
+    needs_it = job("b", "true", "gpu", cuda_visible_devices="1")
+    sup.open(
+        rendered(tmp_path, needs_it, job("a", "exec sleep 60")),
+        table=DeviceTable(tuple(devices), "the test", None),
+        heartbeat_seconds=1,
+        keep_going=True,
+        grace_seconds=0,
+    )
+    sup.ready("a")
+    wait_for(lambda: sup.events("heartbeat")[1:], "two heartbeats")
+    sup.ready("b")
+    assert sup.ended("b") == ["failed"]
+    sup.stop()
+    sup.ended("a")
+    found = sup.events("heartbeat")[0]["devices"]
+    assert [(item["memory_used_bytes"], item["problem"]) for item in found] == [
+        (5 << 20, "Function Not Found"),
+        (None, "Not Found"),
+    ]
+    assert [event["device"] for event in sup.events("device_lost")] == [1]
+    sup.end()

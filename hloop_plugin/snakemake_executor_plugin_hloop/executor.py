@@ -1,6 +1,6 @@
 """The executor: what Snakemake hands over goes to the supervisor, what ends comes back.
 
-With rulejobs.py, rulerecords.py and refusals.py beside it, this is all that knows Snakemake's
+With the other modules beside it, this is all that knows Snakemake's
 internals; tests/integration/test_contract.py names each of them. It decides nothing: what
 starts when is the engine's business, in the supervisor. It is imported at every start of
 Snakemake, so hloop's modules are imported where they are needed.
@@ -22,6 +22,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.settings import ExecMode
 
+from snakemake_executor_plugin_hloop.goodbye import say_goodbye
 from snakemake_executor_plugin_hloop.refusals import (
     refuse_debugging,
     refuse_formal,
@@ -58,6 +59,7 @@ class Executor(RealExecutor):
         self._environment: dict[str, str] = {}
         self._table: DeviceTable
         self._claimed = False
+        self._makes_page = False
         self._run_lock: RunLock | None = None
         self._ended = False
         self._trouble = ""
@@ -124,7 +126,8 @@ class Executor(RealExecutor):
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         if goodbye is not None:
-            self._print_goodbye(goodbye)
+            with_page = self._claimed and self._makes_page
+            say_goodbye(goodbye, self.logger.info, with_page=with_page)
 
     def cancel(self) -> None:
         if self._client is not None:
@@ -164,6 +167,7 @@ class Executor(RealExecutor):
         """
         from hloop.errors import HloopError
         from hloop.run.client import SupervisorClient
+        from hloop.run.page import is_wanted
         from snakemake.exceptions import WorkflowError
 
         # Snakemake reads its metadata through pandas when the first job ends; importing that
@@ -176,6 +180,7 @@ class Executor(RealExecutor):
         except HloopError as error:
             raise WorkflowError(str(error)) from None
         self._take_signals()
+        self._makes_page = is_wanted()
         self._environment = dict(os.environ)
         keep = [] if self._run_lock is None else [self._run_lock.fd]
         try:
@@ -386,20 +391,6 @@ class Executor(RealExecutor):
         run = self._workflow_run if self._claimed else None
         plan = None if run is None else run.rendered
         return close_run(self._trouble, plan, self._rule_run)
-
-    def _print_goodbye(self, goodbye: dict[str, Any]) -> None:
-        """Say how the run ended and where its report is.
-
-        Raises:
-            WorkflowError: there is no report.
-        """
-        from hloop.run.report import goodbye_text
-        from snakemake.exceptions import WorkflowError
-
-        if trouble := goodbye.get("trouble"):
-            raise WorkflowError(f"hloop: {trouble}")
-        if goodbye.get("status"):
-            self.logger.info(f"hloop: {goodbye_text(goodbye)}")
 
 
 def _safe(name: str) -> str:

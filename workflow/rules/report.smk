@@ -2,7 +2,8 @@
 # itself, also when it is killed.
 import snakemake as snakemake_package
 
-from hloop.run.report import goodbye_text
+from hloop.run.page import is_wanted
+from snakemake_executor_plugin_hloop.goodbye import say_goodbye
 
 
 onstart:
@@ -15,9 +16,9 @@ onstart:
 
 onsuccess:
     if workflow.executor_plugin.name != "hloop":
-        print(f"hloop: {goodbye_text(hloop_run.end())}")
+        say_goodbye(hloop_run.end(), print, with_page=is_wanted())
 
 
 onerror:
     if workflow.executor_plugin.name != "hloop":
-        print(f"hloop: {goodbye_text(hloop_run.end())}")
+        say_goodbye(hloop_run.end(), print, with_page=is_wanted())

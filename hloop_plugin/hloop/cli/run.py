@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,6 +99,7 @@ def command(
     from hloop.files import RunPaths, sha256_bytes
     from hloop.plan.load import load_checked
     from hloop.run.execution import check_may_begin, execute
+    from hloop.run.page import is_wanted, make_page
 
     rendered = load_checked(plan, repo_root_or_here(repo_root), run_dir.absolute())
     paths = RunPaths(rendered.run_dir)
@@ -117,6 +119,7 @@ def command(
         "lease_dir": None if lease_dir is None else str(lease_dir.absolute()),
     }
     check_may_begin(plan, rendered, given)
+    wants_page = is_wanted()
     report = execute(
         plan,
         rendered,
@@ -129,7 +132,9 @@ def command(
         print_json({**report, "head": head})
     else:
         _print_summary(report, paths)
-        print(f"head: {head}")
+        print(f"head: {head}", flush=True)
+    if wants_page and (trouble := make_page(paths.root)):
+        print(f"hloop: {trouble}", file=sys.stderr)
     raise typer.Exit(0 if report["status"] == "completed" else 1)
 
 

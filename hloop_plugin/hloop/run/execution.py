@@ -22,7 +22,7 @@ from hloop.errors import HloopError, PlanError, Problem
 from hloop.files import RunPaths, data_dir
 from hloop.plan.external import missing_external_inputs
 from hloop.plan.render import RenderedPlan
-from hloop.run import processes
+from hloop.run import page, processes
 from hloop.run.approval import check_formal
 from hloop.run.planrun import PlanRun, load_claimed
 from hloop.run.runlock import RunLock, check_new
@@ -150,6 +150,8 @@ def _forwarding(received: list[int]) -> Iterator[Start]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            # The page comes last, when whoever called has said how the run ended.
+            env={**os.environ, page.SWITCH: page.OFF},
             start_new_session=True,
             preexec_fn=lambda: processes.die_with_parent(parent, signal.SIGTERM),
         )

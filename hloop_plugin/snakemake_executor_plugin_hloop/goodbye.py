@@ -1,0 +1,26 @@
+"""The executor's last words: how the run ended, where its report is, and then its page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+
+def say_goodbye(goodbye: dict[str, Any], say: Callable[[str], None], *, with_page: bool) -> None:
+    """Say how the run ended and where its report is; then have its page made.
+
+    Raises:
+        WorkflowError: there is no report.
+    """
+    from hloop.run.page import make_page
+    from hloop.run.report import goodbye_text
+    from snakemake.exceptions import WorkflowError
+
+    if trouble := goodbye.get("trouble"):
+        raise WorkflowError(f"hloop: {trouble}")
+    if not goodbye.get("status"):
+        return
+    say(f"hloop: {goodbye_text(goodbye)}")
+    if with_page and (trouble := make_page(os.path.dirname(goodbye["report"]))):
+        say(f"hloop: {trouble}")

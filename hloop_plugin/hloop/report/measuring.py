@@ -12,7 +12,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,8 +215,8 @@ class Benchmark:
             manifest = json.loads(paths.manifest.read_bytes())
         except (HloopError, OSError, ValueError) as error:
             return None, str(error)
-        if report["mode"] != planned.mode:
-            return None, f"its mode is {report['mode']}"
+        if why := unfit(report, planned):
+            return None, why
         return (
             MeasuredRun(
                 planned=planned,
@@ -249,6 +249,15 @@ class Benchmark:
             found = f"{planned.name} cannot be put aside: {error.strerror}"
             raise RunDirectoryError(Problem("not_writable", "", found)) from None
         return target
+
+
+def unfit(report: Mapping[str, Any], planned: PlannedRun) -> str:
+    """Say why a run that completed is not the run that was planned; "" where it is."""
+    if report["mode"] != planned.mode:
+        return f"its mode is {report['mode']}"
+    if report["evidence"].get("resumed"):
+        return "it was resumed, so that its times are those of several sessions"
+    return ""
 
 
 def _in_use(found: str) -> RunDirectoryError:

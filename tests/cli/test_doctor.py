@@ -45,6 +45,7 @@ def test_it_looks_at_everything_that_a_run_needs(here):
         *("python", "hloop", "snakemake", "plugin", "bytecode", "securesystemslib", "mujoco"),
         *("roc-validator", "devices", "lease folder", "this folder", "TMPDIR", "open files"),
         *("processes", "file size", "core dumps", "memory", "/proc", "kernel", "clock", "umask"),
+        "user",
     } == set(here[1])
 
 
@@ -65,7 +66,7 @@ def test_snakemake_finds_the_plugin(here):
 def test_people_get_one_line_for_each(hloop):
     lines = hloop("doctor").out.splitlines()
     words = {line.split()[0] for line in lines}
-    assert len(lines) == 21 and words <= {"ok", "mend", "unknown"}
+    assert len(lines) == 22 and words <= {"ok", "mend", "unknown"}
 
 
 SPOILT = {
@@ -92,6 +93,14 @@ def test_a_run_directory_that_is_not_there_yet_is_no_trouble(tmp_path):
     _, checks = doctor("--run-dir", tmp_path / "runs/first")
     assert checks["run directory"]["found"].startswith(f"{tmp_path} has ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_user_without_a_name_is_told(monkeypatch):
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 5)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    checks = {check.name: check for check in health.machine_checks(None, {})}
+    assert (checks["user"].ok, checks["user"].action) == (False, "Set USER to any name")
 
 
 def test_a_tmpdir_that_is_not_there_is_told(tmp_path):

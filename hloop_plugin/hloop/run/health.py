@@ -7,6 +7,7 @@ is made as a run would make it.
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import re
 import resource
@@ -69,6 +70,7 @@ def machine_checks(run_dir: Path | None, environ: Mapping[str, str]) -> Iterator
     yield _kernel()
     yield _clock()
     yield _umask()
+    yield _user()
 
 
 def check_devices(environ: Mapping[str, str]) -> Check:
@@ -261,6 +263,15 @@ def _umask() -> Check:
         action = "umask 022: what jobs make could not be read again"
         return Check("umask", False, found[1], action)
     return Check("umask", True, found[1])
+
+
+def _user() -> Check:
+    """Snakemake says in its log who runs it, and ends where it cannot tell."""
+    try:
+        return Check("user", True, f"{getpass.getuser()}, uid {os.getuid()}")
+    except (KeyError, OSError):
+        found = f"uid {os.getuid()} has no name here, without which Snakemake ends"
+        return Check("user", False, found, "Set USER to any name")
 
 
 def _read(path: str | Path) -> str:

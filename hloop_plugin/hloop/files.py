@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from hloop.errors import HloopError, Problem, RunDirectoryError
+from hloop.formalpaths import FormalPaths
 
 PLAN_NAME = "plan.json"
 JOURNAL_NAME = "journal.jsonl"
@@ -164,33 +165,6 @@ def _obstacle(path: Path) -> str:
     except OSError as error:
         return str(error.strerror)
     return ""
-
-
-@dataclass(frozen=True)
-class FormalPaths:
-    """The names in a folder that holds a fidelity gate with everything that it builds on.
-
-    Attributes:
-        root: the folder that ``hloop gate`` made, or its copy ``RUN/formal``.
-    """
-
-    root: Path
-
-    @property
-    def gate(self) -> Path:
-        return self.root / "fidelity_gate.json"
-
-    @property
-    def manifest(self) -> Path:
-        return self.root / "formal_manifest.json"
-
-    @property
-    def fidelity(self) -> Path:
-        return self.root / "author_fidelity.json"
-
-    @property
-    def patch(self) -> Path:
-        return self.root / "reviewed.patch"
 
 
 @dataclass(frozen=True)

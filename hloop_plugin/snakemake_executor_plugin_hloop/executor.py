@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 import signal
 import sys
@@ -27,8 +26,14 @@ from snakemake_executor_plugin_hloop.refusals import (
     refuse_debugging,
     refuse_formal,
     refuse_limits,
+    refuse_unforced,
 )
-from snakemake_executor_plugin_hloop.rulejobs import RuleJobs
+from snakemake_executor_plugin_hloop.rulejobs import (
+    RuleJobs,
+    safe,
+    snakemake_version,
+    will_be_retried,
+)
 from snakemake_executor_plugin_hloop.rulerecords import RuleRecords
 
 if TYPE_CHECKING:
@@ -56,6 +61,8 @@ class Executor(RealExecutor):
         # Jobs that were handed over and have not come back, by the name they have here.
         self._jobs: dict[str, Any] = {}
         self._completed: set[str] = set()
+        # Jobs of a run that is resumed which are done.
+        self._kept: frozenset[str] = frozenset()
         self._environment: dict[str, str] = {}
         self._table: DeviceTable
         self._claimed = False
@@ -78,9 +85,10 @@ class Executor(RealExecutor):
             # What is printed when a job starts; an error in it belongs into this thread.
             for member in job if job.is_group() else [job]:
                 _ = member.message, member.shellcmd
-            if self._is_bodiless(job) or self._rules.is_fetched(job):
+            if name in self._kept or self._is_bodiless(job) or self._rules.is_fetched(job):
                 # There is nothing to run.
-                self.printjob(job)
+                if name not in self._kept:
+                    self.printjob(job)
                 self.report_job_submission(SubmittedJobInfo(job))
                 self._succeed(name)
                 continue
@@ -108,7 +116,7 @@ class Executor(RealExecutor):
         if name in self._completed:
             self._completed.discard(name)
             self._client.send({"do": "rejected", "job": name})
-        if self._plan_job(job) is not None or _will_be_retried(job):
+        if self._plan_job(job) is not None or will_be_retried(job):
             return
         if lost := self._plan_jobs_below(job):
             reason = f"depends on {name}, which failed"
@@ -194,9 +202,7 @@ class Executor(RealExecutor):
         from pathlib import Path
 
         from hloop.files import RunPaths
-        from hloop.run.approval import check_formal
         from hloop.run.opening import Opening
-        from hloop.run.planrun import claim
         from hloop.run.runlock import RunLock
         from hloop.run.settings import Provenance, RunSettings
 
@@ -218,13 +224,17 @@ class Executor(RealExecutor):
         engine = settings.engine(plan, self._table, keep_going=keep_going)
         part = None
         if run is not None and wanted:
-            part = run.opening(settings, executor="hloop", snakemake=_snakemake_version())
-            claim(run.rendered, check_formal(run.rendered, settings, self._table))
+            if settings.resume:
+                refuse_unforced(self.workflow)
+            started = run.start(settings, engine, self._table, snakemake_version())
+            part, self._run_lock, self._kept = started.opening, started.lock, started.kept
             self._claimed = True
-            self._run_lock = RunLock.take(run.paths, part.session_id)
+            wanted = [name for name in wanted if name not in self._kept]
+            for decision in started.decisions:
+                self.logger.info(f"hloop: {decision}")
         if settings.provenance is Provenance.ALL and len(wanted) < len(jobs):
             session = settings.session_id
-            self._rule_run = self._records.opening(session, _snakemake_version(), part)
+            self._rule_run = self._records.opening(session, snakemake_version(), part)
             if part is None:
                 paths = RunPaths(Path(self._rule_run.run_dir))
                 self._run_lock = RunLock.take(paths, self._rule_run.session_id)
@@ -270,7 +280,7 @@ class Executor(RealExecutor):
 
     def _name(self, job: Any) -> str:
         """A name that is unique in this run; ids of plan jobs hold no slashes."""
-        return self._plan_job(job) or f"rules/{_safe(job.name)}-{job.jobid}-{job.attempt}"
+        return self._plan_job(job) or f"rules/{safe(job.name)}-{job.jobid}-{job.attempt}"
 
     @staticmethod
     def _is_bodiless(job: Any) -> bool:
@@ -283,6 +293,8 @@ class Executor(RealExecutor):
 
         async def prepare() -> None:
             for job in jobs:
+                if self._name(job) in self._kept:
+                    continue  # Nothing of it may be removed.
                 if self._is_bodiless(job) or self._plan_job(job) or self._rules.is_native(job):
                     await job.prepare()
                 elif self._rules.uses_cache(job):
@@ -326,7 +338,7 @@ class Executor(RealExecutor):
             "cwd": os.getcwd(),
             "environment": environment,
             "gpu": count,
-            "retry": _will_be_retried(job),
+            "retry": will_be_retried(job),
             "record": record,
         }
 
@@ -393,23 +405,7 @@ class Executor(RealExecutor):
         return close_run(self._trouble, plan, self._rule_run)
 
 
-def _safe(name: str) -> str:
-    """Make the name of a rule or a group a part of a file's name."""
-    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:100]
-
-
-def _will_be_retried(job: Any) -> bool:
-    """Whether Snakemake starts a job again if this attempt fails."""
-    return bool(job.restart_times > job.attempt - 1)
-
-
 def _import_pandas() -> None:
     # Whoever needs it says what is wrong with it.
     with contextlib.suppress(Exception):
         import pandas  # noqa: F401
-
-
-def _snakemake_version() -> str:
-    import snakemake
-
-    return str(snakemake.__version__)

@@ -29,6 +29,22 @@ def refuse_debugging(workflow: Any) -> None:
         )
 
 
+def refuse_unforced(workflow: Any) -> None:
+    """Demand that Snakemake hands over every job of a run that is resumed. By itself it would
+    leave out those whose files are there.
+
+    Raises:
+        HloopError: it was started without ``--forceall``.
+    """
+    from hloop.errors import HloopError, Problem
+
+    if not workflow.dag_settings.forceall:
+        found, action = "Snakemake itself would leave jobs out", "Add --forceall"
+        raise HloopError(
+            Problem("resume_unforced", "resume", found, "hloop decides what is done", action)
+        )
+
+
 def refuse_formal() -> None:
     """Refuse a formal run of a workflow that has no plan.
 

@@ -6,6 +6,7 @@ It is imported at every start of Snakemake, so imports stand where they are need
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
@@ -114,3 +115,19 @@ class RuleJobs:
         except (OSError, WorkflowError) as error:
             return f"its outputs cannot be cached: {error}"
         return ""
+
+
+def will_be_retried(job: Any) -> bool:
+    """Whether Snakemake starts a job again if this attempt fails."""
+    return bool(job.restart_times > job.attempt - 1)
+
+
+def safe(name: str) -> str:
+    """Make the name of a rule or a group a part of a file's name."""
+    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:100]
+
+
+def snakemake_version() -> str:
+    import snakemake
+
+    return str(snakemake.__version__)

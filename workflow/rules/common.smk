@@ -5,9 +5,10 @@ from snakemake.exceptions import WorkflowError
 
 from hloop.errors import HloopError
 from hloop.run.workflow import define
+from snakemake_executor_plugin_hloop.refusals import refuse_unforced
 
 # `hloop run` brings a configuration of its own.
-if not {"workload", "plan"} & config.keys():
+if not {"workload", "plan", "resume"} & config.keys():
 
     configfile: "config/config.yaml"
 
@@ -30,13 +31,17 @@ except HloopError as error:
 
 
 def completion_markers(wildcards):
-    """The targets. A run that is about to start demands a run directory of its own."""
+    """The targets. A run that is about to start demands a run directory of its own; one that is
+    resumed, that Snakemake leaves it to hloop what is done."""
     starts = workflow.executor_plugin is not None and not (
         workflow.dryrun or workflow.touch
     )
     if starts and workflow.is_main_process:
         try:
-            hloop_run.paths.check_new()
+            if hloop_run.settings.resume:
+                refuse_unforced(workflow)
+            else:
+                hloop_run.paths.check_new()
         except HloopError as error:
             raise WorkflowError(str(error)) from None
     return hloop_run.markers

@@ -49,7 +49,8 @@ def command(
     Exit 0: the gate is written. 1: it cannot be passed, for the reasons that are told, and
     nothing is written. 2: there is no answer.
     """
-    from hloop.files import FormalPaths, sha256_bytes
+    from hloop.files import sha256_bytes
+    from hloop.formalpaths import FormalPaths
     from hloop.plan.load import load_checked
     from hloop.plan.paths import inside
     from hloop.provenance.gate import approve

@@ -18,17 +18,28 @@ Event = Mapping[str, Any]
 POLL_SECONDS = 0.1
 
 
-def follow(journal: Path, alive: Callable[[], bool]) -> Iterator[Event | None]:
+def follow(
+    journal: Path,
+    alive: Callable[[], bool],
+    *,
+    start: int = 0,
+    ready: Callable[[], bool] = lambda: True,
+) -> Iterator[Event | None]:
     """Give a journal's events as they come, and None about every 0.1 s while none do.
 
     Ends when ``alive`` says no and everything has been read.
+
+    Args:
+        start: where to begin in the file: at the beginning of a line.
+        ready: the file that is there is the one to follow.
     """
     rest = b""
     file = None
     while True:
         last = not alive()
-        if file is None and journal.exists():
+        if file is None and ready() and journal.exists():
             file = journal.open("rb")
+            file.seek(start)
         *lines, rest = (rest + (file.read() if file else b"")).split(b"\n")
         for line in lines:
             yield json.loads(line)
@@ -54,12 +65,15 @@ class Progress:
         """Take an event. Gives the line that tells of it, or None where none is needed."""
         job, offset = event.get("job", ""), event["offset_ns"] / 1e9
         match event["event"]:
-            case "run_started":
+            case "run_started" | "run_resumed":
                 for device in event["devices"]:
                     self.lanes[f"device {device['logical']}"] = None
                 simulated = any(device["simulated"] for device in event["devices"])
                 devices = f"{len(event['devices'])} {'simulated ' if simulated else ''}device(s)"
                 text = f"{event['plan_id']}: {self.total} jobs, mode {event['mode']}, {devices}"
+                if event["event"] == "run_resumed":
+                    self.done["kept"] = len(event["kept"])
+                    text += "".join(f"\n{line}" for line in _decisions(event))
             case "job_waiting":
                 held = (
                     f"device {entry['device']} is held by "
@@ -96,6 +110,13 @@ class Progress:
         return f"{offset:8.2f} s  {text}"
 
 
+def _decisions(event: Event) -> Iterator[str]:
+    """Say what becomes of each job of a run that is resumed."""
+    for word in ("kept", "again"):
+        for entry in event[word]:
+            yield f"{word:5}  {entry['job']}: {entry['reason']}"
+
+
 def show(events: Iterator[Event | None], total: int) -> None:
     """Show a run until it ends: live lanes if stderr is a terminal, else a line per event."""
     progress = Progress(total)
@@ -117,8 +138,12 @@ def show(events: Iterator[Event | None], total: int) -> None:
         for event in events:
             line = None if event is None else progress.take(event)
             # The lanes show the rest; what went wrong stays on the screen.
-            if event is not None and (event.get("failure") or event["event"] == "stopping"):
+            if event is None:
+                continue
+            if event.get("failure") or event["event"] == "stopping":
                 console.print(line, style="red", markup=False, highlight=False)
+            elif event["event"] == "run_resumed":
+                console.print(line, markup=False, highlight=False)
 
 
 def _lanes(progress: Progress) -> Any:

@@ -21,17 +21,35 @@ from hloop.cli.options import (
     repo_root_or_here,
 )
 from hloop.cli.output import print_json
+from hloop.files import PLAN_NAME
 
 if TYPE_CHECKING:
     from hloop.files import RunPaths
+    from hloop.plan.render import RenderedPlan
 
 
 def command(
-    plan: Annotated[Path, typer.Option(metavar="FILE", help="The plan, YAML or JSON.")],
+    plan: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The plan, YAML or JSON.")
+    ] = None,
     run_dir: Annotated[
-        Path,
+        Path | None,
         typer.Option(metavar="FOLDER", help="The folder for this run; it must be new or empty."),
-    ],
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN_DIR",
+            help="In place of both: the run to go on with, with its plan and settings. Only what "
+            "its records do not show to be done runs again.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", "-n", help="With --resume: say what becomes of each job, and run nothing."
+        ),
+    ] = False,
     mode: ModeOption = None,
     repo_root: RepoRootOption = None,
     devices: DevicesOption = None,
@@ -91,17 +109,17 @@ def command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a plan into a new run directory. Its report is RUN_DIR/hloop_run.json.
+    """Run a plan into a new run directory, or resume a run. Its report is
+    RUN_DIR/hloop_run.json.
 
     Exit 0: every job completed. 1: one did not. 2: the run could not begin.
     """
     from hloop.cli.live import follow, show
     from hloop.files import RunPaths, sha256_bytes
-    from hloop.plan.load import load_checked
     from hloop.run.execution import check_may_begin, execute
     from hloop.run.page import is_wanted, make_page
 
-    rendered = load_checked(plan, repo_root_or_here(repo_root), run_dir.absolute())
+    plan, rendered = _what_to_run(plan, run_dir, resume, repo_root)
     paths = RunPaths(rendered.run_dir)
     given = {
         "mode": mode,
@@ -115,17 +133,25 @@ def command(
         "durations": None if durations is None else str(durations.absolute()),
         "session_id": session_id,
         "formal": formal or None,
+        "resume": resume is not None or None,
         "gate": None if gate is None else str(gate.absolute()),
         "lease_dir": None if lease_dir is None else str(lease_dir.absolute()),
     }
     check_may_begin(plan, rendered, given)
     wants_page = is_wanted()
+    if dry_run:
+        _print_decisions(rendered, as_json=as_json)
+        return
+    start = _end_of_lines(paths)
     report = execute(
         plan,
         rendered,
         given,
         keep_going=keep_going,
-        watch=lambda alive: show(follow(paths.journal, alive), len(rendered.jobs)),
+        watch=lambda alive: show(
+            follow(paths.journal, alive, start=start, ready=paths.manifest.exists),
+            len(rendered.jobs),
+        ),
     ).report
     head = sha256_bytes(paths.report.read_bytes())
     if as_json:
@@ -136,6 +162,46 @@ def command(
     if wants_page and (trouble := make_page(paths.root)):
         print(f"hloop: {trouble}", file=sys.stderr)
     raise typer.Exit(0 if report["status"] == "completed" else 1)
+
+
+def _what_to_run(
+    plan: Path | None, run_dir: Path | None, resume: Path | None, repo_root: Path | None
+) -> tuple[Path, RenderedPlan]:
+    """Give the plan file, and the plan for its run directory."""
+    from hloop.plan.load import load_checked
+    from hloop.run.resuming import former_run
+
+    if resume is None:
+        if plan is None or run_dir is None:
+            raise typer.BadParameter("give --plan and --run-dir, or --resume")
+        return plan, load_checked(plan, repo_root_or_here(repo_root), run_dir.absolute())
+    if run_dir is not None:
+        raise typer.BadParameter("--resume names the run directory: leave --run-dir out")
+    given = {} if repo_root is None else {"repo_root": str(repo_root)}
+    root, folder, _ = former_run(resume.absolute(), None, given, source="the options")
+    plan = plan or folder / PLAN_NAME
+    return plan, load_checked(plan, root, folder)
+
+
+def _print_decisions(rendered: RenderedPlan, *, as_json: bool) -> None:
+    from hloop.provenance.resume import decide
+
+    decisions = decide(rendered)
+    if as_json:
+        keys = ("job_id", "kept", "reason")
+        print_json({"jobs": [{key: getattr(item, key) for key in keys} for item in decisions]})
+        return
+    for decision in decisions:
+        print(decision)
+    kept = sum(decision.kept for decision in decisions)
+    print(f"{kept} kept, {len(decisions) - kept} to run")
+
+
+def _end_of_lines(paths: RunPaths) -> int:
+    """Say where the journal goes on if this run is resumed; 0 of one that begins."""
+    if not paths.manifest.exists():
+        return 0
+    return paths.journal.read_bytes().rfind(b"\n") + 1
 
 
 def _print_summary(report: dict[str, Any], paths: RunPaths) -> None:

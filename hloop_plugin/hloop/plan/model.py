@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -136,6 +137,11 @@ class Plan:
             "selection_artifact": self.selection_artifact,
             "jobs": [job_document(job) for job in self.jobs],
         }
+
+    def to_bytes(self) -> bytes:
+        """Give the bytes of ``plan.json``."""
+        text = json.dumps(self.to_document(), indent=2, ensure_ascii=False)
+        return text.encode() + b"\n"
 
 
 def job_document(job: Job) -> dict[str, Any]:

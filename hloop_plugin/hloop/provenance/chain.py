@@ -12,10 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from hloop.errors import PlanError
 from hloop.files import FIRST_RESUMED, JobPaths, RunPaths
-from hloop.plan.lint import lint
-from hloop.plan.load import plan_from_document
 from hloop.plan.model import Plan
 from hloop.provenance.findings import Finding, shown
 from hloop.provenance.reading import (
@@ -25,6 +22,7 @@ from hloop.provenance.reading import (
     RunFiles,
     document_of,
     is_inside,
+    plan_of,
 )
 from hloop.provenance.records import (
     ATTEMPT_STATUS,
@@ -45,14 +43,6 @@ JOURNAL_PATH, REPORT_PATH = str(_PATHS.journal), str(_PATHS.report)
 GATE_PATH = str(_PATHS.formal.gate)
 
 REJECTED = "rejected"
-
-# Lint's rules without which a plan has no order, or its ids no folders.
-_FATAL = frozenset(
-    {
-        *("unsafe_job_id", "duplicate_job_id", "dependency_cycle"),
-        *("unknown_dependency", "self_dependency", "template_near_miss"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +223,9 @@ class _Walk:
             return
         manifest = chain.manifest or {"repo_root": "/", "run_dir": self._files.root}
         try:
-            plan = plan_from_document(record.document)
-            problems = lint(plan, manifest["repo_root"], manifest["run_dir"])
-            if fatal := [problem for problem in problems if problem.code in _FATAL]:
-                raise PlanError(fatal)
-        except (PlanError, ValueError, RecursionError) as error:
-            self._add("schema", PLAN_PATH, str(error)[:1000], "a plan")
-            return
-        chain.plan = plan
+            chain.plan = plan_of(record.document, manifest["repo_root"], manifest["run_dir"])
+        except Refused as error:
+            self._add(error.code, PLAN_PATH, error.found, "a plan")
 
     # The jobs
 

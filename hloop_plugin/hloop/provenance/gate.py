@@ -16,7 +16,7 @@ from typing import Any
 
 from hloop import canonical
 from hloop.errors import HloopError, Problem
-from hloop.files import FormalPaths
+from hloop.formalpaths import FormalPaths
 from hloop.plan.document import child
 from hloop.plan.model import Plan
 from hloop.plan.paths import inside

@@ -15,7 +15,8 @@ from typing import Any
 
 from hloop import canonical, files
 from hloop.errors import HloopError, Problem
-from hloop.files import FORMAL_NAME, FormalPaths
+from hloop.files import FORMAL_NAME
+from hloop.formalpaths import FormalPaths
 from hloop.plan.contract import schema_problems
 
 PREFIX = f"${{RUN_DIR}}/{FORMAL_NAME}/"

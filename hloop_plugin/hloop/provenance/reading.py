@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloop import canonical
+from hloop.errors import PlanError
 from hloop.files import kind_of
 from hloop.plan.contract import schema_problems
+from hloop.plan.lint import lint
+from hloop.plan.load import plan_from_document
+from hloop.plan.model import Plan
 from hloop.provenance.records import (
     ATTEMPT_STATUS,
     JOURNAL,
@@ -41,6 +45,14 @@ _SCHEMAS = {
 }
 # These are JSON, but not canonical: the published formats have decimals.
 _LOOSE = (PLAN, REPORT)
+
+# Lint's rules without which a plan has no order, or its ids no folders.
+_FATAL = frozenset(
+    {
+        *("unsafe_job_id", "duplicate_job_id", "dependency_cycle"),
+        *("unknown_dependency", "self_dependency", "template_near_miss"),
+    }
+)
 
 # No record of a run that fits on a machine is larger.
 MAX_RECORD_BYTES = 2**30
@@ -238,3 +250,19 @@ def document_of(type: str, path: str, data: bytes) -> dict[str, Any] | None:
     if job_id is not None and path.split("/")[2] != job_id:
         raise Refused("wrong_job", f"it tells of the job {job_id!r}")
     return document
+
+
+def plan_of(document: dict[str, Any], repo_root: str, run_dir: str) -> Plan:
+    """Give the plan that a document holds, for the folders that the run had.
+
+    Raises:
+        Refused: ``schema``: it is none, or one without an order or without folders for its jobs.
+    """
+    try:
+        plan = plan_from_document(document)
+        problems = lint(plan, repo_root, run_dir)
+        if fatal := [problem for problem in problems if problem.code in _FATAL]:
+            raise PlanError(fatal)
+    except (PlanError, ValueError, RecursionError) as error:
+        raise Refused("schema", str(error)[:1000]) from None
+    return plan

@@ -18,9 +18,9 @@ from hloop.files import (
     PLAN_NAME,
     RESUMED_NAME,
     RULES_NAME,
-    FormalPaths,
     JobPaths,
 )
+from hloop.formalpaths import FormalPaths
 from hloop.plan.render import RenderedPlan
 from hloop.portable import Portable
 from hloop.provenance.chain import Chain, JobChain

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,14 @@ def begin(
     table: DeviceTable,
     grace_seconds: float,
     scripts: Scripts,
+    resumed: Mapping[str, Any] | None = None,
 ) -> tuple[Journal, RunFacts]:
-    """Start the journal of a run directory that is claimed, and publish its manifest.
+    """Start the journal of a run directory that is claimed, and publish its manifest; or go on
+    with the journal of a run that is resumed, and publish the manifest of the new session.
 
     Args:
         rendered: the plan; None where the run has none.
+        resumed: of a run that is resumed, ``kept`` and ``again`` as the journal has them.
 
     Raises:
         HloopError: a file that the plan was made from is gone.
@@ -78,8 +82,7 @@ def begin(
         upstream=[reference for reference in upstream if reference is not None],
         scripts=scripts,
     )
-    journal = Journal.create(
-        paths.journal,
+    fields = dict(
         **_plan_fields(rendered),
         mode=mode,
         placement=settings.placement.value,
@@ -99,18 +102,40 @@ def begin(
         session_id=opening.session_id,
         run_kind=run_kind,
     )
+    if resumed is None:
+        journal, path = Journal.create(paths.journal, **fields), paths.manifest
+    else:
+        journal, path = Journal.resume(paths.journal), new_session(paths)
     manifest["created"] = journal.moment(Instant.now())
     data = canonical.dumps(manifest)
-    files.publish(paths.manifest, data)
-    reference = Reference.of_bytes(portable.path(paths.manifest), MANIFEST, data)
+    files.publish(path, data)
+    if resumed is not None:
+        start, session = Instant.now(), paths.next_session() - 1
+        clock = journal.started_ns
+        journal.append(
+            "run_resumed", start, monotonic_ns=clock, session=session, **fields, **resumed
+        )
+    reference = Reference.of_bytes(portable.path(path), MANIFEST, data)
     return journal, RunFacts(manifest, reference, plan, formal)
 
 
+def new_session(paths: RunPaths) -> Path:
+    """Put the report of the last session aside. Gives where the next one's manifest lies."""
+    session = paths.next_session()
+    paths.resumed.mkdir(exist_ok=True)
+    if paths.report.exists():
+        os.rename(paths.report, paths.session_report(session - 1))
+    return paths.session_manifest(session)
+
+
 def read_facts(paths: RunPaths, portable: Portable) -> RunFacts | None:
-    """Read back what all attempts of a run have in common; None where it died before that."""
-    if not paths.manifest.exists():
+    """Read back what all attempts of a run's last session have in common; None where it died
+    before that."""
+    session = paths.next_session() - 1
+    if session < 1:
         return None
-    manifest, reference = read_back(paths.manifest, portable.path(paths.manifest), MANIFEST)
+    path = paths.manifest if session == 1 else paths.session_manifest(session)
+    manifest, reference = read_back(path, portable.path(path), MANIFEST)
     formal = FormalRun.of(paths, portable)
     return RunFacts(manifest, reference, _plan_reference(paths, portable), formal)
 

@@ -24,8 +24,9 @@ from hloop.plan.external import missing_external_inputs
 from hloop.plan.render import RenderedPlan
 from hloop.run import page, processes
 from hloop.run.approval import check_formal
-from hloop.run.planrun import PlanRun, load_claimed
-from hloop.run.runlock import RunLock, check_new
+from hloop.run.recovering import recover
+from hloop.run.resuming import check_same_plan, former_run
+from hloop.run.runlock import check_idle, check_new
 from hloop.run.settings import RunSettings
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -53,15 +54,22 @@ def check_may_begin(plan: Path, rendered: RenderedPlan, given: Mapping[str, Any]
 
     Args:
         plan: the plan file.
-        given: settings by name, None where the standard holds; ``durations`` is absolute.
+        given: settings by name, None where the standard holds; ``durations`` is absolute. With
+            ``resume`` the run directory holds a run.
 
     Raises:
         HloopError: the run directory is used, an input is missing, or a setting cannot be.
     """
-    check_new(RunPaths(rendered.run_dir))
+    settings = RunSettings()
+    if given.get("resume"):
+        check_idle(RunPaths(rendered.run_dir))
+        settings = former_run(rendered.run_dir, rendered.repo_root, given, source="the options")[2]
+        check_same_plan(rendered)
+    else:
+        check_new(RunPaths(rendered.run_dir))
     if problems := missing_external_inputs(rendered):
         raise PlanError(problems, file=plan)
-    settings = RunSettings().override(given, source="the options")
+    settings = settings.override(given, source="the options")
     table = settings.resolve(rendered.plan, os.environ)
     settings.leases(table, os.environ)
     check_formal(rendered, settings, table)
@@ -94,6 +102,7 @@ def execute(
         **{name: value for name, value in given.items() if value is not None},
     }
     received: list[int] = []
+    session = paths.next_session()
     # Snakemake's own folder (.snakemake) has no place in a run directory, nor in the user's.
     with tempfile.TemporaryDirectory(prefix="hloop-") as folder:
         config_file, log = Path(folder, "config.json"), Path(folder, "snakemake.log")
@@ -107,6 +116,8 @@ def execute(
             *("--max-jobs-per-timespan", "100000/1s", "--latency-wait", "0"),
             *("--drop-metadata", "--nocolor"),
             *(["--keep-going"] if keep_going else []),
+            # What is done is for hloop to say.
+            *(["--forceall"] if given.get("resume") else []),
         ]
         with log.open("wb") as output, _forwarding(received) as start:
             child = start(argv, output)
@@ -119,12 +130,14 @@ def execute(
                     print(f"hloop: the run goes on, but is not shown: {error!r}", file=sys.stderr)
             code = child.wait()
             _await_supervisor()
-            _close_for_the_dead(paths, rendered.repo_root)
+            _close_for_the_dead(paths)
         printed = log.read_text(errors="replace")
+    begun = paths.next_session() > session
     try:
-        report: dict[str, Any] = json.loads(paths.report.read_bytes())
+        # One that was there before says nothing of this execution.
+        report: dict[str, Any] = json.loads(paths.report.read_bytes() if begun else b"")
     except (OSError, ValueError):
-        if received and not paths.journal.exists():
+        if received and not begun:
             name = signal.Signals(received[0]).name
             raise HloopError(Problem("stopped", "", f"{name} came before the run began")) from None
         end = "\n".join(printed.splitlines()[-40:])
@@ -194,15 +207,9 @@ def _await_supervisor() -> None:
     processes.end_orphans()
 
 
-def _close_for_the_dead(paths: RunPaths, repo_root: Path) -> None:
+def _close_for_the_dead(paths: RunPaths) -> None:
     """Write the report of a run whose Snakemake and supervisor were both killed."""
     if paths.journal.exists() and not paths.report.exists():
         # Where that is not possible, the report is missed next, with what Snakemake printed.
         with contextlib.suppress(OSError, HloopError):
-            lock = RunLock.take(paths)
-            try:
-                run = PlanRun.attach(load_claimed(paths.root, repo_root))
-                run.supervisor_died("Snakemake and the supervisor were killed")
-                run.close(interrupted=True)
-            finally:
-                lock.release()
+            recover(paths.root)

@@ -10,6 +10,15 @@ run dies, and it is enough to make the run report from. The events and their fie
     ``run_dir``, ``host`` (mapping), ``versions`` (mapping), ``executor``, ``session_id``,
     ``run_kind``; and with a plan ``plan_id``, ``plan_semantic_hash``, ``experiment_digest``,
     ``placement_digest``.
+``run_resumed``
+    A further session begins, which resumes the run. The fields of ``run_started``, and
+    ``session`` (its number, from 2), ``again`` ``[{job, reason}]`` and ``kept`` ``[{job,
+    reason, wave, started, gone, ended, concurrent_with}]``: what the records say of the jobs
+    that are done, as the events of these names would. What was told before of any job counts
+    no more.
+``job_restored``
+    As an entry of ``kept``, without ``reason``: the run died, and its journal lacks what the
+    records of this job say.
 ``job_ready``
     ``job``. Handed over, inputs checked.
 ``leases``
@@ -79,6 +88,9 @@ from typing import Any
 
 from hloop.errors import Problem, ReportError
 
+# Integers in records reach up to 2**53, as nanoseconds 104 days.
+MAX_GAP_NS = 30 * 86_400 * 10**9
+
 
 def utc_now() -> str:
     """Give the time of day, ISO 8601 in UTC with microseconds."""
@@ -124,13 +136,35 @@ class Journal:
         start = Instant.now()
         journal = cls(fd, start.monotonic_ns)
         journal.append("run_started", start, monotonic_ns=start.monotonic_ns, **fields)
+        # Its records reach the disk one by one. Without this line they would tell of no run.
+        os.fsync(fd)
         return journal
 
     @classmethod
     def attach(cls, path: Path) -> Journal:
         """Open a journal that another process of the same run started."""
-        started_ns = int(read_journal(path)[0]["monotonic_ns"])
-        return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), started_ns)
+        clocks = [event["monotonic_ns"] for event in read_journal(path) if "monotonic_ns" in event]
+        return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), int(clocks[-1]))
+
+    @classmethod
+    def resume(cls, path: Path) -> Journal:
+        """Open the journal of a run whose processes are all gone, maybe since an earlier boot.
+
+        Offsets go on rising: from now on they tell the time since the run started by the clock
+        on the wall, where that is not before the last event. A gap beyond
+        :data:`MAX_GAP_NS` is left out.
+
+        Raises:
+            ReportError: there is no journal, or a line of it cannot be read.
+        """
+        events = read_journal(path)
+        last = max(event["offset_ns"] for event in events)
+        since = datetime.now(UTC) - datetime.fromisoformat(events[0]["time"])
+        offset = round(since.total_seconds() * 1e9)
+        if not last < offset < last + MAX_GAP_NS:
+            offset = last + 1
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        return cls(fd, time.monotonic_ns() - offset)
 
     def append(self, event: str, at: Instant | None = None, **fields: Any) -> dict[str, Any]:
         """Write one event and return it as written. With ``at``, it has a ``time``.

@@ -40,10 +40,12 @@ class PlanOpening(RunOpening):
     Attributes:
         only: another executor runs the plan, and this is the one job that is run here.
         durations_ns: how long each job took in a former run, where known.
+        resumed: the run is resumed, and its session has begun already.
     """
 
     only: str | None = None
     durations_ns: Mapping[str, int] = field(default_factory=dict)
+    resumed: bool = False
 
 
 @dataclass(frozen=True)

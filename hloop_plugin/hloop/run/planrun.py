@@ -41,7 +41,9 @@ from hloop.run.hashing import Hashed, Wanted
 from hloop.run.journal import Instant, Journal, mend_journal, read_journal
 from hloop.run.opening import PlanOpening
 from hloop.run.report import write_report
+from hloop.run.resuming import nodes_to_run
 from hloop.run.runlock import check_new
+from hloop.run.story import read_stories, session_of, waves_of
 from hloop.schedule.events import EngineSettings, JobNode, Slot
 from hloop.schedule.nodes import plan_nodes
 
@@ -58,10 +60,9 @@ def claim(rendered: RenderedPlan, formal: Mapping[str, bytes] | None = None) -> 
     """
     paths = RunPaths(rendered.run_dir)
     check_new(paths)
-    document = json.dumps(rendered.plan.to_document(), indent=2, ensure_ascii=False)
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
-        files.publish(paths.plan, document.encode() + b"\n")
+        files.publish(paths.plan, rendered.plan.to_bytes())
     except FileExistsError:
         check_new(paths)  # Another run was faster: it says so.
         raise
@@ -95,6 +96,7 @@ class PlanRun:
         completed: ids of the jobs that completed.
         joined: another process began the run, and one of its own closes it.
         formal: what a formal run is; None of any other.
+        waves: how many waves earlier sessions had.
     """
 
     rendered: RenderedPlan
@@ -106,6 +108,7 @@ class PlanRun:
     completed: set[str] = field(default_factory=set)
     joined: bool = False
     formal: FormalRun | None = None
+    waves: int = 0
 
     @classmethod
     def open(
@@ -115,8 +118,8 @@ class PlanRun:
         table: DeviceTable,
         grace_seconds: float,
     ) -> PlanRun:
-        """Open a claimed run directory: start its journal and publish its manifest, or join in
-        for one job.
+        """Open a claimed run directory: start its journal and publish its manifest; or go on
+        with a run that is resumed, or join in for one job.
 
         Raises:
             HloopError: a file that the plan was made from is gone.
@@ -128,15 +131,29 @@ class PlanRun:
         paths = RunPaths(rendered.run_dir)
         portable = Portable(rendered.run_dir, rendered.repo_root)
         scripts = Scripts(portable)
-        journal, facts = begin(opening, rendered, settings, table, grace_seconds, scripts)
+        facts = read_facts(paths, portable) if opening.resumed else None
+        if facts is not None:
+            journal = Journal.attach(paths.journal)
+        else:
+            journal, facts = begin(opening, rendered, settings, table, grace_seconds, scripts)
         alone = facts.manifest["mode"] != EXTERNAL
         evidence = Evidence(paths.jobs, portable, journal, facts, scripts, alone=alone)
         nodes = plan_nodes(rendered.plan, opening.durations_ns)
-        return cls(rendered, nodes, paths, journal, evidence, table, formal=facts.formal)
+        run = cls(rendered, nodes, paths, journal, evidence, table, formal=facts.formal)
+        if opening.resumed:
+            events = read_journal(paths.journal)
+            run.completed.update(entry["job"] for entry in session_of(events)[0]["kept"])
+            run.nodes = nodes_to_run(nodes, run.completed)
+            run.waves = len(waves_of(events))
+        return run
 
     @classmethod
     def attach(
-        cls, rendered: RenderedPlan, table: DeviceTable | None = None, only: str | None = None
+        cls,
+        rendered: RenderedPlan,
+        table: DeviceTable | None = None,
+        only: str | None = None,
+        journal: Journal | None = None,
     ) -> PlanRun:
         """Join a run that another process began, for the job ``only`` or to close it."""
         paths = RunPaths(rendered.run_dir)
@@ -147,7 +164,7 @@ class PlanRun:
             if node.job_id == only
         ]
         facts = read_facts(paths, portable)
-        journal = Journal.attach(paths.journal)
+        journal = journal or Journal.attach(paths.journal)
         run = cls(
             rendered,
             tuple(nodes),
@@ -157,12 +174,8 @@ class PlanRun:
             table or DeviceTable((), "", None),
             joined=True,
         )
-        last = {
-            event["job"]: event["status"]
-            for event in read_journal(paths.journal)
-            if event["event"] == "job_ended"
-        }
-        run.completed.update(name for name, status in last.items() if status == Status.COMPLETED)
+        stories = read_stories(rendered.jobs, read_journal(paths.journal))
+        run.completed.update(n for n, story in stories.items() if story.status is Status.COMPLETED)
         return run
 
     def leave(self) -> None:
@@ -283,18 +296,13 @@ class PlanRun:
     def supervisor_died(self, trouble: str) -> None:
         """Write down that the jobs that were under way died with their supervisor."""
         mend_journal(self.paths.journal)
-        under_way: dict[str, None] = {}
-        for event in read_journal(self.paths.journal):
-            match event["event"]:
-                case "job_started":
-                    under_way[event["job"]] = None
-                case "job_ended":
-                    under_way.pop(event["job"], None)
         message = f"the supervisor died, and the job with it: {trouble}"
-        for name in under_way:
-            self._bury(name, Outcome(Status.FAILED, Failure("supervisor_died", message)))
+        stories = read_stories(self.rendered.jobs, read_journal(self.paths.journal))
+        for name, story in stories.items():
+            if story.started is not None and story.ended is None:
+                self.bury(name, Outcome(Status.FAILED, Failure("supervisor_died", message)))
 
-    def _bury(self, name: str, outcome: Outcome) -> None:
+    def bury(self, name: str, outcome: Outcome) -> None:
         """Write down how an attempt ended whose supervisor cannot. What the supervisor still
         wrote stands."""
         outcome, record = self.evidence.bury(name, outcome)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hloop import files
-from hloop.files import JobPaths, RunPaths
+from hloop.files import FIRST_RESUMED, JobPaths, RunPaths
 from hloop.plan.identity import command_semantic_hash
 from hloop.plan.model import Artifact, CompareMode
 from hloop.plan.order import topological_order
@@ -26,7 +26,7 @@ from hloop.provenance.undeclared import undeclared
 from hloop.run.journal import read_journal
 from hloop.run.measures import Span, overlaps, scheduling, seconds
 from hloop.run.rulesreport import rule_entries
-from hloop.run.story import Story, read_stories
+from hloop.run.story import Story, read_stories, session_of, waves_of
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
 RUN_SCHEMA = REPORT
@@ -80,12 +80,14 @@ def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dic
             not hold are left out.
     """
     start = events[0]
-    end = next((event for event in reversed(events) if event["event"] == "run_ended"), None)
+    ends = (event for event in reversed(session_of(events)) if event["event"] == "run_ended")
+    end = next(ends, None)
     # Several processes may have written: the last line need not be the latest event.
     last_ns = max(event["offset_ns"] for event in events)
     stories = read_stories(rendered.jobs, events)
     spans = _spans(stories, last_ns)
     together = overlaps(spans)
+    together |= {name: list(s.together) for name, s in stories.items() if s.together is not None}
     portable = Portable(rendered.run_dir, rendered.repo_root)
     report: dict[str, Any] = {
         "schema_version": RUN_SCHEMA,
@@ -126,7 +128,7 @@ def assemble(rendered: RenderedPlan, events: Sequence[Mapping[str, Any]]) -> dic
     if rules := rule_entries(events, portable):
         report["rules"] = rules
     if start["mode"] == Mode.BULK_SYNC:
-        report["waves"] = [event["jobs"] for event in events if event["event"] == "wave_started"]
+        report["waves"] = waves_of(events)
     return report
 
 
@@ -203,9 +205,12 @@ def _job(
 def _evidence(rendered: RenderedPlan, paths: RunPaths) -> dict[str, Any]:
     """Refer to what covers the run as a whole; each job's entry refers to its own records."""
     portable = Portable(rendered.run_dir, rendered.repo_root)
+    further = map(paths.session_manifest, range(FIRST_RESUMED, paths.next_session()))
+    resumed = [_reference(portable, path, MANIFEST) for path in further]
     return {
         "manifest": _reference(portable, paths.manifest, MANIFEST),
         "journal": _reference(portable, paths.journal, JOURNAL),
+        **({"resumed": resumed} if resumed else {}),
         "undeclared": [
             f"{portable.path(rendered.run_dir)}/{name}" for name in undeclared(rendered)
         ],

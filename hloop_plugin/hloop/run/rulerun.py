@@ -108,10 +108,16 @@ class RuleRun:
         return cls.attach(run_dir, repo_root, table)
 
     @classmethod
-    def attach(cls, run_dir: Path, repo_root: Path, table: DeviceTable | None = None) -> RuleRun:
+    def attach(
+        cls,
+        run_dir: Path,
+        repo_root: Path,
+        table: DeviceTable | None = None,
+        journal: Journal | None = None,
+    ) -> RuleRun:
         """Join a run that was begun."""
         paths, portable = RunPaths(run_dir), Portable(run_dir, repo_root)
-        journal = Journal.attach(paths.journal)
+        journal = journal or Journal.attach(paths.journal)
         facts = read_facts(paths, portable)
         evidence = Evidence(paths.rules, portable, journal, facts, Scripts(portable), alone=True)
         return cls(paths, portable, journal, evidence, table or DeviceTable((), "", None))
@@ -269,6 +275,11 @@ class RuleRun:
 
     def supervisor_died(self, trouble: str) -> None:
         """Write down that the jobs that were under way died with their supervisor."""
+        message = f"the supervisor died, and the job with it: {trouble}"
+        self.bury(Outcome(Status.FAILED, Failure("supervisor_died", message)))
+
+    def bury(self, outcome: Outcome) -> None:
+        """Write down how the attempts ended whose supervisor cannot."""
         mend_journal(self.paths.journal)
         under_way: dict[str, dict[str, Any]] = {}
         for event in read_journal(self.paths.journal):
@@ -276,12 +287,10 @@ class RuleRun:
                 under_way[event["job"]] = event
             elif event["event"] == ENDED:
                 under_way.pop(event["job"], None)
-        message = f"the supervisor died, and the job with it: {trouble}"
         for name, event in under_way.items():
-            failure = Failure("supervisor_died", message)
-            outcome, record = self.evidence.bury(name, Outcome(Status.FAILED, failure))
+            ended, record = self.evidence.bury(name, outcome)
             keys = ("rule", "retried", "temporary", "not_covered")
-            self._note_end(name, outcome, record, {key: event[key] for key in keys})
+            self._note_end(name, ended, record, {key: event[key] for key in keys})
 
     def _note_end(
         self,

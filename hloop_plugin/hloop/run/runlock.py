@@ -76,6 +76,16 @@ def check_new(paths: RunPaths) -> None:
         RunDirectoryError: it is being run just now, which says by whom; or it holds something,
             or is not a folder.
     """
+    check_idle(paths)
+    paths.check_new()
+
+
+def check_idle(paths: RunPaths) -> None:
+    """Demand that nobody executes what is in a run directory.
+
+    Raises:
+        RunDirectoryError: it is being run just now; says by whom.
+    """
     is_held, holder = False, None
     with contextlib.suppress(OSError):
         folder = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -85,7 +95,6 @@ def check_new(paths: RunPaths) -> None:
             os.close(folder)
     if is_held:
         raise _is_run(paths, holder)
-    paths.check_new()
 
 
 def _is_run(paths: RunPaths, holder: Holder | None) -> RunDirectoryError:

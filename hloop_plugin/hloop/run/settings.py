@@ -58,6 +58,7 @@ class RunSettings:
         provenance: ``plan`` or ``all``.
         formal: the run is formal, and ``gate`` decides whether it may begin.
         gate: the fidelity gate of a formal run, an absolute path; None of any other.
+        resume: the run directory holds a run that is resumed.
         lease_dir: where devices are leased, an absolute path; None takes the machine's folder,
             and leases no simulated devices.
     """
@@ -75,6 +76,7 @@ class RunSettings:
     provenance: Provenance = Provenance.PLAN
     formal: bool = False
     gate: str | None = None
+    resume: bool = False
     lease_dir: str | None = None
 
     def override(self, values: Mapping[str, Any], *, source: str) -> RunSettings:
@@ -109,8 +111,9 @@ class RunSettings:
         for name in ("devices", "durations", "gate", "lease_dir"):
             if not isinstance(given.get(name, ""), str):
                 problems.append(_problem(name, given[name], "a string"))
-        if not isinstance(given.get("formal", False), bool):
-            problems.append(_problem("formal", given["formal"], "true or false"))
+        for name in ("formal", "resume"):
+            if not isinstance(given.get(name, False), bool):
+                problems.append(_problem(name, given[name], "true or false"))
         session = given.get("session_id", "-")
         if not isinstance(session, str) or not _SESSION_ID.fullmatch(session):
             expected = "1 to 64 letters, digits, dots, underscores and dashes"
@@ -123,7 +126,11 @@ class RunSettings:
         return replace(self, **given)
 
     def _half_formal(self) -> Problem | None:
-        """Say what is wrong where a run is formal without a gate, or has a gate for nothing."""
+        """Say what is wrong where a run is formal without a gate, or has a gate for nothing, or
+        is formal and resumed."""
+        if self.formal and self.resume:
+            found, expected = "a formal run cannot be resumed", "a formal run in a new folder"
+            return Problem("resume_formal", "resume", found, expected, "Leave one of them out")
         if self.formal == (self.gate is not None):
             return None
         if self.formal:

@@ -224,6 +224,7 @@ class Supervisor:
                 case Launch(job_id, slot):
                     self._launch(self._attempts[job_id], slot)
                 case WaveStarted(index, job_ids):
+                    index += 0 if self._run is None else self._run.waves
                     self._note("wave_started", index=index, jobs=list(job_ids))
                     for job_id in job_ids:
                         self._attempts[job_id].wave = index

@@ -11,11 +11,12 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, PlanError, Problem
 from hloop.files import RunPaths
 from hloop.plan.contract import format_problems
@@ -25,10 +26,15 @@ from hloop.plan.order import topological_order
 from hloop.plan.paths import check_repo_root
 from hloop.plan.prepare import prepare
 from hloop.plan.render import RenderedArtifact, RenderedPlan, render_plan
-from hloop.run import elsewhere
+from hloop.provenance.resume import Decision
+from hloop.run import elsewhere, resuming
+from hloop.run.approval import check_formal
 from hloop.run.opening import PlanOpening
-from hloop.run.planrun import load_claimed
+from hloop.run.planrun import claim, load_claimed
+from hloop.run.resuming import check_same_plan, former_run
+from hloop.run.runlock import RunLock
 from hloop.run.settings import RunSettings
+from hloop.schedule.events import EngineSettings
 
 CONFIGURATION = "the workflow's configuration"
 # The target rule is called all.
@@ -93,6 +99,34 @@ class WorkflowRun:
             durations_ns=settings.durations_ns(),
         )
 
+    def start(
+        self, settings: RunSettings, engine: EngineSettings, table: DeviceTable, snakemake: str
+    ) -> Started:
+        """Claim the run directory, or take up the run in it. For hloop's own executor.
+
+        Args:
+            engine: what the engine is told.
+            snakemake: its version.
+
+        Raises:
+            HloopError: it cannot be, or another execution has it.
+        """
+        opening = self.opening(settings, executor="hloop", snakemake=snakemake)
+        if not settings.resume:
+            claim(self.rendered, check_formal(self.rendered, settings, table))
+        lock = RunLock.take(self.paths, opening.session_id)
+        if not settings.resume:
+            return Started(opening, lock)
+        try:
+            decisions, resumed = resuming.prepare(self.rendered)
+            if resumed is not None:
+                grace = settings.grace_seconds
+                resuming.take_up(opening, self.rendered, engine, table, grace, resumed)
+        except BaseException:
+            lock.release()
+            raise
+        return Started(replace(opening, resumed=resumed is not None), lock, tuple(decisions))
+
     def begin(self, *, executor: str, snakemake: str) -> None:
         """See :func:`hloop.run.elsewhere.begin`."""
         elsewhere.begin(self, executor=executor, snakemake=snakemake)
@@ -133,6 +167,24 @@ class WorkflowRun:
         )
 
 
+@dataclass(frozen=True)
+class Started:
+    """A run directory that is this run's own, and what a supervisor must know of it.
+
+    Attributes:
+        lock: keeps others out of it.
+        decisions: of a run that is resumed, what becomes of each job.
+    """
+
+    opening: PlanOpening
+    lock: RunLock
+    decisions: tuple[Decision, ...] = ()
+
+    @property
+    def kept(self) -> frozenset[str]:
+        return frozenset(item.job_id for item in self.decisions if item.kept)
+
+
 def define(
     config: Mapping[str, Any], *, default_root: Path, subprocess: bool = False
 ) -> WorkflowRun:
@@ -155,6 +207,8 @@ def define(
     settings = RunSettings().override(config, source=CONFIGURATION)
     if subprocess:
         return WorkflowRun(load_claimed(run_dir, root), settings)
+    if settings.resume:
+        root, run_dir, settings = former_run(run_dir, root, config, source=CONFIGURATION)
     mimicx_root = config.get("mimicx_root")
     plan = prepare(
         Path(source),
@@ -163,7 +217,10 @@ def define(
     )
     if problems := lint(plan, root, run_dir) + _pattern_problems(plan, run_dir):
         raise PlanError(problems, file=source)
-    return WorkflowRun(render_plan(plan, root, run_dir), settings, Path(os.path.abspath(source)))
+    rendered = render_plan(plan, root, run_dir)
+    if settings.resume:
+        check_same_plan(rendered)
+    return WorkflowRun(rendered, settings, Path(os.path.abspath(source)))
 
 
 def _can_be_told(artifact: RenderedArtifact) -> bool:
@@ -205,9 +262,12 @@ def _pattern_problems(plan: Plan, run_dir: Path) -> list[Problem]:
 
 
 def _checked_source(config: Mapping[str, Any]) -> str:
-    """Hold the configuration against its format; give the one file that the plan is made of."""
+    """Hold the configuration against its format; give the one file that the plan is made of. A
+    run that is resumed has its own."""
     problems = format_problems(dict(config), "config")
     given = [key for key in ("workload", "plan") if config.get(key) is not None]
+    if not given and not problems and config.get("resume"):
+        return str(RunPaths(Path(config["run_dir"])).plan)
     if len(given) != 1:
         found = " and ".join(given) or "neither workload nor plan"
         problems.append(

@@ -24,6 +24,7 @@ from hloop.cli.prepare import command as prepare
 from hloop.cli.recover import command as recover
 from hloop.cli.report import command as report
 from hloop.cli.run import command as run
+from hloop.cli.seeds import command as seeds
 from hloop.cli.simulate import command as simulate
 from hloop.cli.tally import command as tally
 from hloop.cli.verify import command as verify
@@ -72,6 +73,7 @@ app.command("benchmark")(benchmark)
 app.command("simulate")(simulate)
 app.command("report")(report)
 app.command("verify")(verify)
+app.command("seeds")(seeds)
 app.command("digest")(digest)
 app.command("export")(export)
 app.command("attest")(attest)

@@ -33,8 +33,9 @@ def test_a_spoilt_plan_is_shown_or_refused(
     monkeypatch.chdir(tmp_path)
     wrong = {}
     for seed in range(test * PER_TEST, (test + 1) * PER_TEST):
-        plan = tmp_path / ("plan.json" if seed % 2 else "plan.yaml")
-        plan.write_bytes(spoilt(seed))
+        data = spoilt(seed)
+        plan = tmp_path / ("plan.json" if data[:1] == b"{" and seed % 4 else "plan.yaml")
+        plan.write_bytes(data)
         answer = ask("plan", plan, *(["--json"] if seed % 3 == 0 else []))
         if answer.code == 1 or not answer.is_one:
             wrong[seed] = answer

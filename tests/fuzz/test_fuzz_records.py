@@ -9,7 +9,7 @@ import pytest
 from formal_case import FormalCase
 from fuzzing import Answer, Ask, Spoilt
 
-PER_TEST = 100
+PER_TEST = 50
 
 
 def seeds(test: int) -> range:
@@ -20,7 +20,7 @@ def options(seed: int) -> list[str]:
     return ["--json"] if seed % 3 == 0 else []
 
 
-@pytest.mark.parametrize("test", range(10))
+@pytest.mark.parametrize("test", range(20))
 def test_a_spoilt_run_is_judged(ask: Ask, run: Spoilt, test: int) -> None:
     wrong: dict[int, Answer] = {}
     for seed in seeds(test):
@@ -31,7 +31,7 @@ def test_a_spoilt_run_is_judged(ask: Ask, run: Spoilt, test: int) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("test", range(4))
+@pytest.mark.parametrize("test", range(12))
 def test_a_spoilt_report_is_compared_or_refused(
     ask: Ask, run: Spoilt, other_run: Path, test: int
 ) -> None:
@@ -45,7 +45,7 @@ def test_a_spoilt_report_is_compared_or_refused(
     assert not wrong
 
 
-@pytest.mark.parametrize("test", range(2))
+@pytest.mark.parametrize("test", range(4))
 def test_a_spoilt_run_is_exported_or_refused(
     ask: Ask, run: Spoilt, tmp_path: Path, test: int
 ) -> None:

@@ -110,6 +110,26 @@ class Soak:
                 stderr=log,
             )
 
+    def wait_for_a_moment(
+        self, process: subprocess.Popen[bytes], rng: random.Random, seconds: float
+    ) -> None:
+        """Wait for a random time; or until some of the events that are to come have come, and a
+        moment more, since most of an execution is the start of Snakemake."""
+        if rng.random() < 0.25:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(rng.uniform(0, seconds))
+            return
+        enough = self.events() + rng.randint(1, 80 if len(self.kills) == 0 else 40)
+        while process.poll() is None and self.events() < enough:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0, 0.02))
+
+    def events(self) -> int:
+        try:
+            return self.paths.journal.read_bytes().count(b"\n")
+        except OSError:
+            return 0
+
     def kill(self, process: subprocess.Popen[bytes], target: str) -> bool:
         """Kill a part of an execution. Whether it was there."""
         found = {
@@ -215,10 +235,8 @@ def soak(folder: Path, path: Path, seed: int, expected: dict[str, str], seconds:
     run = Soak(path, RunPaths(folder / f"run-{seed}"), f"{os.getpid()}-{seed}")
     for _ in range(rng.randint(1, MAX_KILLS)):
         process = run.start()
-        delay, target = rng.uniform(0, 1.1 * seconds), rng.choice(TARGETS)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(delay)
-        run.kill(process, target)
+        run.wait_for_a_moment(process, rng, seconds)
+        run.kill(process, rng.choice(TARGETS))
         process.wait()
         run.settle()
         run.check_records()

@@ -25,6 +25,7 @@ from hloop.provenance.reading import RUN_DIR, RunFiles
 from hloop.provenance.times import check_times
 
 _PATHS = RunPaths(Path(RUN_DIR))
+_ORDER = "order of "
 _OF_JOBS = f"{RUN_DIR}/{JOBS_NAME}/"
 
 
@@ -94,6 +95,8 @@ def _decide(
     for name in depends_on:
         if not decisions[name].kept:
             return Decision(job_id, f"it depends on {name}, which runs again")
+    if reason := against.get(_ORDER + job_id):
+        return Decision(job_id, reason)
     assert job.status is not None and job.scheduled is not None
     read = len(job.scheduled["input_digests"]) + len(job.status["outputs"])
     files = "1 input or output is" if read == 1 else f"{read} inputs and outputs are"
@@ -103,11 +106,16 @@ def _decide(
 
 def _against(chain: Chain) -> dict[str, str]:
     """Give the first finding against each job, by its id; against all jobs of a session, by
-    the path of its manifest; and against all, by ``""``."""
+    the path of its manifest; and against all, by ``""``. What is only out of order stands
+    under a name of its own."""
     found: dict[str, str] = {}
     for finding in chain.findings:
         job = chain.jobs.get(finding.where)
         if CATALOGUE[finding.code].is_note or finding.where == JOURNAL_PATH:
+            continue
+        if finding.code == "dependency_order":
+            # Where the other job runs again, that is reason enough.
+            found.setdefault(_ORDER + finding.where, finding.found)
             continue
         if finding.code == "job_not_completed" and (job is None or job.status is None):
             continue  # There are better words for this.

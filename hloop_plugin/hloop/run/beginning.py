@@ -105,7 +105,8 @@ def begin(
     if resumed is None:
         journal, path = Journal.create(paths.journal, **fields), paths.manifest
     else:
-        journal, path = Journal.resume(paths.journal), new_session(paths)
+        path = new_session(paths)
+        journal = Journal.resume(paths.journal)
     manifest["created"] = journal.moment(Instant.now())
     data = canonical.dumps(manifest)
     files.publish(path, data)

@@ -1,0 +1,65 @@
+"""A simulator and a policy of hashes: each field of a row depends on every action before it.
+
+One answer that goes to the wrong episode changes all that follows. Imported by workers, by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from humanoid.lockstep import Ask, Request, Row, Simulate
+
+
+def digest(*values: object) -> str:
+    return hashlib.sha256(repr(values).encode()).hexdigest()
+
+
+def answer(requests: Sequence[Request]) -> list[str]:
+    return [digest("act", r.seed, r.step, r.observation) for r in requests]
+
+
+@dataclass(frozen=True)
+class Fake:
+    """Makes the simulator.
+
+    Attributes:
+        trouble: what happens at step 3 of seed 3: ``raise``, ``die``, or "".
+    """
+
+    trouble: str = ""
+
+    def __call__(self) -> Simulate:
+        def simulate(seed: int, ask: Ask) -> Row:
+            state, states = digest("start", seed), []
+            # Episodes of several lengths, by what the policy answers.
+            while len(states) < 4 or (len(states) < 12 and int(state[:2], 16) > 60):
+                if seed == 3 and len(states) == 3:
+                    self._trouble()
+                state = digest(state, ask(Request(seed, len(states), state)))
+                states.append(state)
+            return {"seed": seed, "steps": len(states), "states": states, "pid": os.getpid()}
+
+        return simulate
+
+    def _trouble(self) -> None:
+        if self.trouble == "raise":
+            raise ValueError("the floor gave way")
+        if self.trouble == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Nonsense:
+    """Makes a simulator that sends the parent what is no message."""
+
+    def __call__(self) -> Simulate:
+        def simulate(seed: int, ask: Ask) -> Any:
+            connection: Any = ask.__closure__[-1].cell_contents  # type: ignore[attr-defined]
+            connection.send(("dance", seed))
+            return ask(Request(seed, 0, ""))
+
+        return simulate

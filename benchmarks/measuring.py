@@ -13,6 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hloop.run.processes import become_subreaper
+
+PATIENCE = 30.0
+"""Seconds that what a command left behind has to end."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -25,8 +30,11 @@ class Cost:
 def run(argv: Sequence[str], cwd: Path, logs: Path | None = None) -> Cost:
     """Run a command to its end; stop the benchmark with its output if it fails.
 
-    What it prints goes into ``logs``, which is ``cwd`` if it is not given.
+    What it prints goes into ``logs``, which is ``cwd`` if it is not given. The CPU is also that of
+    processes that outlive the command; those are waited for, and their time is no part of
+    ``wall``.
     """
+    become_subreaper()
     log = (logs or cwd) / "benchmark.log"
     # An installed package is compiled; a checkout is once this variable does not forbid it.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -38,7 +46,21 @@ def run(argv: Sequence[str], cwd: Path, logs: Path | None = None) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"{' '.join(argv)} ended with {process.returncode}:\n{log.read_text()}")
-    return Cost(wall, usage.ru_utime + usage.ru_stime)
+    return Cost(wall, usage.ru_utime + usage.ru_stime + orphans_cpu(argv))
+
+
+def orphans_cpu(argv: Sequence[str]) -> float:
+    """Wait for what a command left behind, and give the CPU seconds that it used."""
+    cpu, deadline = 0.0, time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            pid, _, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return cpu
+        cpu += usage.ru_utime + usage.ru_stime
+        if pid == 0:
+            time.sleep(0.05)
+    sys.exit(f"{' '.join(argv)} left processes behind that do not end")
 
 
 def middle(costs: Sequence[Cost]) -> Cost:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hloop.run import processes
+from hloop.run.page import OFF, SWITCH
 
 # What ends by itself has this long to do so.
 PATIENCE = 5.0
@@ -21,6 +22,8 @@ PATIENCE = 5.0
 def pytest_configure() -> None:
     # What a test's processes leave behind comes to this one, and can be seen.
     processes.become_subreaper()
+    # Hundreds of runs need no page; the tests of pages ask for theirs.
+    os.environ[SWITCH] = OFF
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from hloop.report.html import visible
 WIDTH = 720
 LANE = 18
 MAX_COLOURS = 20
+# Seen on paper and on a dark page.
+NEUTRAL = "#7a8291"
 
 # Evaluating text as code is forbidden in the page, so Vega interprets its expressions.
 _EMBED = """
@@ -118,10 +120,10 @@ def repetitions_chart(summary: Mapping[str, Any]) -> Any:
     return _paper(
         alt.layer(
             alt.Chart(medians_data)
-            .mark_rule(strokeWidth=2, opacity=0.5)
+            .mark_rule(strokeWidth=2, color=NEUTRAL)
             .encode(x=alt.X("low:Q", title="elapsed seconds"), x2="high:Q", y=y),
             alt.Chart(medians_data)
-            .mark_tick(thickness=2.5, size=26)
+            .mark_tick(thickness=2.5, size=26, color=NEUTRAL)
             .encode(
                 x=x,
                 y=y,

@@ -205,8 +205,8 @@ class Timeline {
     for (const wave of band.waves) {
       const at = this.x(wave.start);
       parts.push(draw("line", { class: "wave", x1: at, x2: at, y1: top, y2: top + height + 12 }));
-      if (at - lastLabel > 48) {
-        const near = at > this.width - 60;
+      const near = at > this.width - 60;
+      if (at - lastLabel > (near ? 104 : 52)) {
         parts.push(draw("text", { class: "quiet", x: near ? at - 2 : at + 2, y: top + height + 10, "text-anchor": near ? "end" : "start" }, `wave ${wave.number}`));
         lastLabel = at;
       }
@@ -214,13 +214,7 @@ class Timeline {
     band.lanes.forEach((lane, row) => {
       const y = top + row * pitch + label;
       parts.push(draw("rect", { class: "rail", x: this.x(0), y, width: this.x(band.end) - this.x(0), height: bar }));
-      for (const [start, end] of lane.gaps) {
-        const width = this.x(end) - this.x(start);
-        if (width < 1) continue;
-        const gap = draw("rect", { class: "gap", x: this.x(start), y, width, height: bar });
-        gap.append(draw("title", null, `${lane.name} idle for ${duration(end - start)}`));
-        parts.push(gap);
-      }
+      parts.push(...this.gaps(lane, y, bar));
       const name = draw("text", { x: 4, y: many ? y + 9 : y - 4 }, lane.name);
       if (lane.idle !== null && !many) {
         const share = lane.share === null ? "" : ` (${(lane.share * 100).toFixed(0)}%)`;
@@ -232,6 +226,23 @@ class Timeline {
     return top + height + (band.waves.length ? 14 : 0);
   }
 
+  gaps(lane, y, height) {
+    const parts = [];
+    let small = "";
+    for (const [start, end] of lane.gaps) {
+      const x = this.x(start);
+      const width = this.x(end) - x;
+      if (width > 5) {
+        const gap = draw("rect", { class: "gap", x, y, width, height });
+        gap.append(draw("title", null, `${lane.name} idle for ${duration(end - start)}`));
+        parts.push(gap);
+      } else if (width > 0.5) small += `M${x.toFixed(1)} ${y}h${width.toFixed(1)}v${height}h${-width.toFixed(1)}z`;
+    }
+    // Thousands of slivers are one shape.
+    if (small) parts.push(draw("path", { class: "gap", d: small }));
+    return parts;
+  }
+
   bar(band, number, place, y, height) {
     const job = band.jobs[place];
     const x = this.x(job.start);
@@ -241,7 +252,9 @@ class Timeline {
     if (index === undefined) node.classList.add("plain");
     else node.style.setProperty("--h", hue(index));
     node.append(draw("rect", { x, y, width, height, rx: Math.min(3, width / 3) }));
-    node.append(draw("line", { x1: x, x2: x + width, y1: y + height - 1.5, y2: y + height - 1.5 }));
+    if (band.onPath.has(place)) {
+      node.append(draw("line", { x1: x, x2: x + width, y1: y + height - 1.5, y2: y + height - 1.5 }));
+    }
     const mark = BAD.has(job.status) ? "✗ " : "";
     const fits = Math.floor((width - 6) / 6.3);
     const text = mark + job.id;

@@ -163,6 +163,7 @@ NEEDS = [
     Need("workflow", "async_run", "waits for job.prepare and for the cache", ("coroutine",)),
     Need("workflow", "global_resources.get", "refuses --resources gpu=N for plans", ("name",)),
     Need("workflow", "execution_settings.keep_going", "what a failure ends"),
+    Need("workflow", "dag_settings.forceall", "whether a resumed run's jobs all come"),
     Need("workflow", "execution_settings.debug", "refuses --debug"),
     Need("workflow", "execution_settings.edit_notebook", "refuses --edit-notebook"),
     Need("workflow", "resource_settings.cores", "--cores of a spawned Snakemake"),

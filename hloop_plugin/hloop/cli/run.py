@@ -119,6 +119,8 @@ def command(
     from hloop.run.execution import check_may_begin, execute
     from hloop.run.page import is_wanted, make_page
 
+    if dry_run and resume is None:
+        raise typer.BadParameter("--dry-run needs --resume; hloop plan shows what a plan asks for")
     plan, rendered = _what_to_run(plan, run_dir, resume, repo_root)
     paths = RunPaths(rendered.run_dir)
     given = {

@@ -266,9 +266,8 @@ def _checked_source(config: Mapping[str, Any]) -> str:
     run that is resumed has its own."""
     problems = format_problems(dict(config), "config")
     given = [key for key in ("workload", "plan") if config.get(key) is not None]
-    if not given and not problems and config.get("resume"):
-        return str(RunPaths(Path(config["run_dir"])).plan)
-    if len(given) != 1:
+    has_its_own = not given and bool(config.get("resume"))
+    if len(given) != 1 and not has_its_own:
         found = " and ".join(given) or "neither workload nor plan"
         problems.append(
             Problem(
@@ -281,4 +280,4 @@ def _checked_source(config: Mapping[str, Any]) -> str:
         )
     if problems:
         raise HloopError(problems, file=CONFIGURATION)
-    return str(config[given[0]])
+    return str(RunPaths(Path(config["run_dir"])).plan if has_its_own else config[given[0]])

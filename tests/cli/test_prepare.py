@@ -161,3 +161,47 @@ def test_a_native_configuration_asks_for_its_checkout(
     )
     assert hloop(monkeypatch, *PREPARE) == 2
     assert "Pass --mimicx-root" in capsys.readouterr().err
+
+
+SWEEP = """
+schema: hloop.workload.v1
+plan_id: tiny
+sweep: {seeds: {base: 7}, folds: {mode: inside}}
+devices: [0]
+stages:
+  train:
+    over: [seed]
+    resource: gpu
+    job_id: train_s<seed.index>
+    command: [train, --seed, <seed>, --max-folds, <folds>]
+  choose: {needs: [train], resource: io, command: [choose]}
+"""
+DRY_RUN = ("--config", "workload.yaml", "--seeds", "2", "--folds", "3", "--dry-run")
+
+
+def test_a_dry_run_prints_a_line_for_each_job_and_a_count_for_each_class(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("workload.yaml").write_text(SWEEP)
+    hloop(monkeypatch, *DRY_RUN)
+    assert capsys.readouterr().out.splitlines() == [
+        "job=train_s0 seed=7 max_folds=3 class=gpu",
+        "job=train_s1 seed=8 max_folds=3 class=gpu",
+        "job=choose class=io",
+        "class=gpu jobs=2",
+        "class=io jobs=1",
+    ]
+
+
+def test_a_dry_run_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Path("workload.yaml").write_text(SWEEP)
+    before = sorted(tmp_path.rglob("*"))
+    hloop(monkeypatch, *DRY_RUN, "--run-dir", "out")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_directory_is_needed_to_write_into(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hloop(monkeypatch, "--config", "workload.yaml") == 2
+    assert "'--run-dir'" in capsys.readouterr().err

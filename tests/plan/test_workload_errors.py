@@ -205,7 +205,7 @@ def test_problems_of_form_are_told_at_once(tmp_path: Path) -> None:
         "schema: hloop.workload.v1\nplan_id: p\nplan_id: q\naxis: {}\nstages: {a: {resource: x}}\n"
     )
     assert {problem.where for problem in problems(tmp_path, text=text)} == {
-        *("plan_id", "axis", "", "stages.a", "stages.a.resource"),
+        *("plan_id", "axis", "stages.a", "stages.a.resource"),
     }
 
 

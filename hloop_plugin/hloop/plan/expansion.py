@@ -47,14 +47,18 @@ class Expansion:
     """
 
     def __init__(
-        self, document: Mapping[str, Any], repo_root: Path, mimicx_root: Path | None
+        self,
+        document: Mapping[str, Any],
+        repo_root: Path,
+        mimicx_root: Path | None,
+        names: Scope,
     ) -> None:
         self._document = document
         self._filler = PlaceholderFiller()
         self._registered = RegisteredFiles(repo_root)
         # By stage, and by the values on its axes.
         self._made: dict[str, dict[tuple[Scalar, ...], _Made]] = {}
-        self._global = self._global_scope(repo_root, mimicx_root)
+        self._global = self._global_scope(repo_root, mimicx_root, names)
         self._axis_names = {axis: self._names_of_axis(axis) for axis in document["axes"]}
         self._all_names = {
             axis: frozenset(itertools.chain(*by_value.values()))
@@ -87,12 +91,20 @@ class Expansion:
             **{name: document[name] for name in limits if name in document},
         )
 
-    def _global_scope(self, repo_root: Path, mimicx_root: Path | None) -> Scope:
+    def points(self) -> dict[str, dict[str, Point]]:
+        """Give the point of each job that was made, by stage and by job id."""
+        return {
+            stage: {made.job.job_id: made.point for made in jobs.values()}
+            for stage, jobs in self._made.items()
+        }
+
+    def _global_scope(self, repo_root: Path, mimicx_root: Path | None, scope: Scope) -> Scope:
         """The names that are known everywhere."""
         if mimicx_root is None:
-            scope = Scope({}, {"mimicx_root": "Pass --mimicx-root, the MimicX checkout"})
+            action = "Pass --mimicx-root, the MimicX checkout"
+            scope = scope.extended({}, {"mimicx_root": action})
         else:
-            scope = Scope({"mimicx_root": str(mimicx_root)})
+            scope = scope.extended({"mimicx_root": str(mimicx_root)})
         python = self._document.get("python", running_python(repo_root))
         scope = scope.extended({"python": self._filler.text(python, scope, "python")})
         constants = self._document.get("constants", {}).items()

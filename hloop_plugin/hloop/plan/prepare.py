@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from hloop.plan.document import read_document
 from hloop.plan.load import load_plan, plan_from_document
 from hloop.plan.model import PLAN_SCHEMA, Plan
 from hloop.plan.native import NATIVE_SCHEMA, plan_from_native
-from hloop.plan.workload import WORKLOAD_SCHEMA, plan_from_workload
+from hloop.plan.placeholder import Scalar
+from hloop.plan.sweep import SweepOptions
+from hloop.plan.workload import WORKLOAD_SCHEMA, expand_workload
 
 # The schema file of each format but the plan's.
 _SCHEMAS = {WORKLOAD_SCHEMA: "workload", NATIVE_SCHEMA: "native-benchmark"}
@@ -48,10 +50,12 @@ class Prepared:
     Attributes:
         plan: the plan.
         benchmark: how a benchmark repeats it; the defaults where the file says nothing.
+        points: what each job of a workload stands for, by job id and axis.
     """
 
     plan: Plan
     benchmark: BenchmarkSettings
+    points: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
 
 
 def prepare(config_path: Path, *, repo_root: Path, mimicx_root: Path | None = None) -> Plan:
@@ -60,7 +64,11 @@ def prepare(config_path: Path, *, repo_root: Path, mimicx_root: Path | None = No
 
 
 def read_config(
-    config_path: Path, *, repo_root: Path, mimicx_root: Path | None = None
+    config_path: Path,
+    *,
+    repo_root: Path,
+    mimicx_root: Path | None = None,
+    options: SweepOptions | None = None,
 ) -> Prepared:
     """Read a configuration or plan file and make its plan. Writes nothing.
 
@@ -68,6 +76,7 @@ def read_config(
         config_path: a workload, a native benchmark configuration, or a plan.
         repo_root: the folder that ``{repo_root}`` stands for.
         mimicx_root: the MimicX checkout, where the configuration needs one.
+        options: what a command line says of the sweep; workloads only.
 
     Raises:
         WorkloadError: the configuration is wrong, or a registered input is missing or is not
@@ -78,6 +87,9 @@ def read_config(
     mimicx_root = None if mimicx_root is None else mimicx_root.resolve()
     document, problems = read_document(config_path)
     name = _format(document, config_path)
+    if options not in (None, SweepOptions()) and name != WORKLOAD_SCHEMA:
+        found = f"a file of the format {name} has no seeds, folds or tag to choose"
+        raise WorkloadError(Problem("no_sweep", "", found, f"a workload, {WORKLOAD_SCHEMA}"))
     if name == PLAN_SCHEMA:
         # With problems, the loader tells them together with its own.
         plan = load_plan(config_path) if problems else plan_from_document(document, config_path)
@@ -86,11 +98,15 @@ def read_config(
         raise WorkloadError(problems, file=config_path)
     if name == NATIVE_SCHEMA:
         plan = plan_from_native(document, file=config_path, mimicx_root=mimicx_root)
-    else:
-        plan = plan_from_workload(
-            document, file=config_path, repo_root=repo_root, mimicx_root=mimicx_root
-        )
-    return Prepared(plan, _benchmark_settings(document))
+        return Prepared(plan, _benchmark_settings(document))
+    expanded = expand_workload(
+        document,
+        file=config_path,
+        repo_root=repo_root,
+        mimicx_root=mimicx_root,
+        options=options,
+    )
+    return Prepared(expanded.plan, _benchmark_settings(document), expanded.points)
 
 
 def materialize(plan: Plan, run_dir: Path) -> Path:

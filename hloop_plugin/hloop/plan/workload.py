@@ -10,26 +10,45 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hloop.errors import Problem, WorkloadError
 from hloop.plan.expansion import Expansion
 from hloop.plan.model import Plan
-from hloop.plan.placeholder import as_text
+from hloop.plan.placeholder import Scalar, as_text
+from hloop.plan.sweep import Sweep, SweepOptions, tells, unused_axes
 
 WORKLOAD_SCHEMA = "hloop.workload.v1"
 
-_RESERVED = ("python", "mimicx_root", "constants", "candidate", "job_id", "inputs", "outputs")
+_RESERVED = (
+    *("python", "mimicx_root", "constants", "candidate", "job_id", "inputs", "outputs"),
+    *("folds", "tag"),
+)
 
 
-def plan_from_workload(
+@dataclass(frozen=True)
+class Expanded:
+    """What a workload becomes.
+
+    Attributes:
+        points: by job id, the value of each axis that the job stands for, and as ``max_folds``
+            the number of folds where its command is told it.
+    """
+
+    plan: Plan
+    points: Mapping[str, Mapping[str, Scalar]]
+
+
+def expand_workload(
     document: Mapping[str, Any],
     *,
     file: object,
     repo_root: Path,
     mimicx_root: Path | None = None,
-) -> Plan:
+    options: SweepOptions | None = None,
+) -> Expanded:
     """Make the plan of a workload.
 
     Jobs come combination by combination: stages that follow each other and run over the same
@@ -39,21 +58,31 @@ def plan_from_workload(
         document: the workload as read from ``file``; it keeps its schema.
         repo_root: what ``{repo_root}`` stands for while digests are made; absolute.
         mimicx_root: what ``<mimicx_root>`` stands for; absolute.
+        options: what a command line says in place of the workload.
 
     Raises:
-        WorkloadError: everything that is wrong: unknown names first; then constants; then
-            placeholders, missing files, and files whose digest is not the one given.
+        WorkloadError: everything that is wrong: the sweep first; then unknown names; then
+            constants; then placeholders, missing files, and files whose digest is not the one
+            given.
     """
-    if problems := list(_reference_problems(document)):
+    sweep = Sweep(document, options or SweepOptions())
+    if problems := sweep.problems():
         raise WorkloadError(problems, file=file)
-    expansion = Expansion(document, repo_root, mimicx_root)
+    document = sweep.expanded()
+    if problems := list(_reference_problems(document)) or list(unused_axes(document)):
+        raise WorkloadError(problems, file=file)
+    expansion = Expansion(document, repo_root, mimicx_root, sweep.names())
     if problems := expansion.problems:
         # What is built on a wrong constant is not worth telling.
         raise WorkloadError(problems, file=file)
     plan = expansion.plan()
     if problems := expansion.problems:
         raise WorkloadError(problems, file=file)
-    return plan
+    points: dict[str, Mapping[str, Scalar]] = {}
+    for name, made in expansion.points().items():
+        folds = {"max_folds": sweep.fold_count} if tells(document["stages"][name], "folds") else {}
+        points |= {job_id: {**point, **folds} for job_id, point in made.items()}
+    return Expanded(plan, points)
 
 
 def _reference_problems(document: Mapping[str, Any]) -> Iterator[Problem]:

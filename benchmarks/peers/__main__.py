@@ -62,6 +62,7 @@ def summary(peer: Peer, workload: Workload, samples: Sequence[Sample]) -> dict[s
         "bound_seconds": round(bound, 4),
         "over_bound": round(makespan / bound, 4) if bound else None,
         "command_seconds": round(median(sample.command for sample in samples), 4),
+        "cpu_seconds": round(cpu, 4),
         "cpu_seconds_per_job": round(cpu / jobs, 5),
         "jobs_per_second": round(jobs / makespan, 2),
         "shared_jobs": max(sample.shared for sample in samples),
@@ -95,6 +96,16 @@ def measure_all(
     }
 
 
+def further_job(workloads: dict[str, dict[str, dict[str, Any]]], jobs: int) -> dict[str, float]:
+    """CPU seconds of one no-op job more, by peer: what all cost, without what one costs."""
+    one, many = workloads.get("start", {}), workloads.get("noop", {})
+    return {
+        peer: round((many[peer]["cpu_seconds"] - one[peer]["cpu_seconds"]) / (jobs - 1), 5)
+        for peer in many
+        if peer in one and jobs > 1
+    }
+
+
 def table(result: dict[str, Any], chosen: Sequence[Workload]) -> str:
     """The result for people."""
     lines = [f"medians of {result['repetitions']} repetitions, in turns", result["machine"]]
@@ -124,6 +135,10 @@ def table(result: dict[str, Any], chosen: Sequence[Workload]) -> str:
                 str(row["moved_jobs"]),
             )
             lines.append(f"  {name:<24}" + "".join(f"{cell:>12}" for cell in cells))
+    if result["cpu_seconds_per_further_job"]:
+        lines += ["", "CPU of one no-op job more, without the start:"]
+        for name, seconds in result["cpu_seconds_per_further_job"].items():
+            lines.append(f"  {name:<24}{seconds * 1e3:>9.1f} ms")
     lines += ["", "shared: gpu jobs that found another job on their device, the most of any run"]
     lines.append("moved: gpu jobs on another device than the plan's, the most of any run")
     return "\n".join(lines)
@@ -177,6 +192,7 @@ def main() -> None:
         },
         "missing": {peer.name: peer.reason for peer in found if isinstance(peer, Missing)},
         "workloads": measured,
+        "cpu_seconds_per_further_job": further_job(measured, options.jobs),
     }
     print(json.dumps(result) if options.json else table(result, chosen))
 

@@ -74,7 +74,7 @@ def hloop(mode: str, placement: Placement = Placement.PINNED) -> Peer:
 
     free = placement is Placement.ANY
     return Peer(
-        name=f"hloop, {mode}" + (", any device" if free else ""),
+        name="hloop any device" if free else "hloop" if mode == "hloop" else f"hloop {mode}",
         version=version("snakemake-executor-plugin-hloop"),
         devices="whichever is free" if free else "pins",
         placement=placement,

@@ -35,7 +35,9 @@ def main():
         ThreadPoolExecutor(label="cpu", max_threads=cpu),
         ThreadPoolExecutor(label="io", max_threads=io),
     ]
-    config = Config(executors=[gpu, *others], strategy="none", initialize_logging=False)
+    config = Config(
+        executors=[gpu, *others], strategy="none", strategy_period=0.5, initialize_logging=False
+    )
     with parsl.load(config):
         apps = {kind: parsl.bash_app(run, executors=[kind]) for kind in ("gpu", "cpu", "io")}
         futures = {}

@@ -107,6 +107,11 @@ def test_snakemake_is_asked_for_a_device_of_two_or_for_the_pinned_one():
     assert ("resources: gpu=1" in counted, "resources: gpu1=1" in named) == (True, True)
 
 
+def test_snakemake_has_as_many_devices_as_all_others():
+    assert formats.snakemake_resources(formats.by_class) == ["gpu=2", "io=1"]
+    assert formats.snakemake_resources(formats.by_device) == ["gpu0=1", "gpu1=1", "io=1"]
+
+
 def test_snakemake_is_told_what_depends_on_what():
     after = json.loads(formats.snakefiles(PAIR, SEEN, formats.by_device)["after.json"])
     assert after == {"gpu1/a": [], "gpu1/b": [], "cpu/c": ["gpu1/a", "gpu1/b"]}

@@ -344,3 +344,12 @@ def test_an_error_that_nobody_foresaw_ends_the_run_and_its_jobs(
     assert "ZeroDivisionError: a bug" in sup.until("trouble")["message"]
     assert sup.process.wait(PATIENCE) == 1
     wait_for(lambda: not is_alive(pid), "the other job to end")
+
+
+def test_a_run_that_left_a_process_behind_is_unaltered(
+    unkillable: Supervised, tmp_path: Path
+) -> None:
+    unkillable.ended("a", "b")
+    unkillable.close()
+    verdict = verify(unkillable.paths.root, repo_root=tmp_path)
+    assert {finding.code for finding in verdict.findings} <= {"job_not_completed", "not_formal"}

@@ -76,9 +76,12 @@ def _check_status(chain: Chain, job: JobChain) -> None:
         }
     if record is None and completed:
         chain.add("self_report_mismatch", job.job_id, "it completed, and no run record shows it")
-    if record is not None and (record["returncode"] is None) == (record["signal"] is None):
-        said = f"returncode {record['returncode']}, signal {record['signal']}"
-        chain.add("self_report_mismatch", job.job_id, said, "one of the two")
+    if record is not None:
+        ends = [record[name] for name in ("returncode", "signal") if record[name] is not None]
+        # What KILL did not end has neither.
+        if len(ends) == 2 or (not ends and completed):
+            said = f"returncode {record['returncode']}, signal {record['signal']}"
+            chain.add("self_report_mismatch", job.job_id, said, "one of the two")
     limit = None if job.scheduled is None else job.scheduled["hard_timeout_ms"]
     # The limit was rounded up to a millisecond.
     if status["status"] == Status.TIMED_OUT and (

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +53,53 @@ def follow(
 
 
 class Progress:
-    """Where a run is, as far as its journal tells."""
+    """Where a run is, as far as its journal tells.
+
+    Attributes:
+        total: how many jobs it has.
+        done: how many jobs ended in which way.
+        lanes: by slot the job in it and since when, in seconds since the run started.
+        start: the event that began the run, or the session of it that goes on.
+        over: the jobs that have ended or never start.
+        took: seconds that jobs took which have ended.
+        status: how the run ended; None as long as it goes on.
+    """
 
     def __init__(self, total: int):
         self.total = total
         self.done: dict[str, int] = {}
         self.lanes: dict[str, tuple[str, float] | None] = {}
-        self.started_at = time.monotonic()
+        self.start: Event | None = None
+        self.over: set[str] = set()
+        self.took: dict[str, float] = {}
+        self.status: str | None = None
+        self._zero = time.monotonic()
+        self._end: float | None = None
         self._slots: dict[str, str] = {}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run started, until it ended."""
+        return time.monotonic() - self._zero if self._end is None else self._end
+
+    @property
+    def running(self) -> dict[str, float]:
+        """The jobs that run, and for how many seconds."""
+        now = self.elapsed
+        return {lane[0]: now - lane[1] for lane in self.lanes.values() if lane is not None}
+
+    def died(self, last: float) -> None:
+        """The run ended without a word, at its last event."""
+        self._end = last
 
     def take(self, event: Event) -> str | None:
         """Take an event. Gives the line that tells of it, or None where none is needed."""
         job, offset = event.get("job", ""), event["offset_ns"] / 1e9
         match event["event"]:
             case "run_started" | "run_resumed":
+                self.start, self.status, self._end = event, None, None
+                self._zero = _zero(event)
+                self.lanes, self.done, self.over = {}, {}, set()
                 for device in event["devices"]:
                     self.lanes[f"device {device['logical']}"] = None
                 simulated = any(device["simulated"] for device in event["devices"])
@@ -73,6 +107,7 @@ class Progress:
                 text = f"{event['plan_id']}: {self.total} jobs, mode {event['mode']}, {devices}"
                 if event["event"] == "run_resumed":
                     self.done["kept"] = len(event["kept"])
+                    self.over = {entry["job"] for entry in event["kept"]}
                     text += "".join(f"\n{line}" for line in _decisions(event))
             case "job_waiting":
                 held = (
@@ -87,24 +122,31 @@ class Progress:
                 text = f"device {event['device']} is lost: {event['reason']}"
             case "job_started":
                 slot = self._slots[job] = event["slot"] or "elsewhere"
-                self.lanes[slot] = (job, time.monotonic())
+                self.lanes[slot] = (job, offset)
                 text = f"{job} started on {slot}"
             case "job_gone":
                 if slot := self._slots.get(job):
+                    if lane := self.lanes[slot]:
+                        self.took[job] = offset - lane[1]
                     self.lanes[slot] = None
                 return None
             case "job_ended":
                 self.done[event["status"]] = self.done.get(event["status"], 0) + 1
+                self.over.add(job)
                 text = f"{job} {event['status']}"
                 if event["failure"]:
                     text += f": {event['failure']['message']}"
             case "job_skipped":
                 self.done["skipped"] = self.done.get("skipped", 0) + 1
+                self.over.add(job)
                 text = f"{job} skipped: {event['reason']}"
             case "wave_started":
                 text = f"wave {event['index'] + 1}: {', '.join(event['jobs'])}"
             case "stopping":
                 text = f"stopping: {event['reason']}"
+            case "run_ended":
+                self.status, self._end = event["status"], offset
+                return None
             case _:
                 return None
         return f"{offset:8.2f} s  {text}"
@@ -117,9 +159,30 @@ def _decisions(event: Event) -> Iterator[str]:
             yield f"{word:5}  {entry['job']}: {entry['reason']}"
 
 
-def show(events: Iterator[Event | None], total: int) -> None:
-    """Show a run until it ends: live lanes if stderr is a terminal, else a line per event."""
-    progress = Progress(total)
+def _zero(event: Event) -> float:
+    """Give when a run started by this process's monotonic clock."""
+    from hloop.provenance.host import boot_id
+
+    if event["host"].get("boot_id") == boot_id():
+        return float(event["monotonic_ns"]) / 1e9
+    # Another machine wrote it: the clocks on the wall are all that both have.
+    since = datetime.now(UTC) - datetime.fromisoformat(event["time"])
+    return time.monotonic() - since.total_seconds() - float(event["offset_ns"]) / 1e9
+
+
+def show(
+    events: Iterator[Event | None],
+    total: int,
+    progress: Progress | None = None,
+    left: Callable[[Progress], float | None] = lambda _progress: None,
+) -> None:
+    """Show a run until it ends: live lanes if stderr is a terminal, else a line per event.
+
+    Args:
+        progress: takes the events.
+        left: says how many seconds the rest may take; None where that cannot be told.
+    """
+    progress = progress or Progress(total)
     if not sys.stderr.isatty():
         for event in events:
             if event is not None and (line := progress.take(event)):
@@ -131,7 +194,7 @@ def show(events: Iterator[Event | None], total: int) -> None:
     console = Console(stderr=True)
     with Live(
         console=console,
-        get_renderable=lambda: _lanes(progress),
+        get_renderable=lambda: lanes(progress, left(progress)),
         refresh_per_second=8,
         transient=True,
     ):
@@ -146,14 +209,14 @@ def show(events: Iterator[Event | None], total: int) -> None:
                 console.print(line, markup=False, highlight=False)
 
 
-def _lanes(progress: Progress) -> Any:
-    """One row per slot with its job, below a bar of what is done."""
+def lanes(progress: Progress, left: float | None = None) -> Any:
+    """One row per slot with its job, above a bar of what is done."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    now = time.monotonic()
+    now = progress.elapsed
     table = Table.grid(padding=(0, 2))
     for slot, entry in sorted(progress.lanes.items(), key=lambda lane: _place(lane[0])):
         if entry is None:
@@ -164,7 +227,9 @@ def _lanes(progress: Progress) -> Any:
     done = sum(progress.done.values())
     counts = ", ".join(f"{n} {status}" for status, n in progress.done.items())
     foot = Table.grid(padding=(0, 2))
-    elapsed = f"{now - progress.started_at:.0f} s"
+    elapsed = f"{now:.0f} s"
+    if left is not None:
+        elapsed += f", about {left:.0f} s left"
     foot.add_row(
         ProgressBar(total=max(1, progress.total), completed=done, width=30),
         Text(f"{done} of {progress.total}"),

@@ -28,6 +28,7 @@ from hloop.cli.seeds import command as seeds
 from hloop.cli.simulate import command as simulate
 from hloop.cli.tally import command as tally
 from hloop.cli.verify import command as verify
+from hloop.cli.watch import command as watch
 from hloop.errors import HloopError, Problem
 
 app = typer.Typer(
@@ -71,6 +72,7 @@ app.command("recover")(recover)
 app.command("compare")(compare)
 app.command("benchmark")(benchmark)
 app.command("simulate")(simulate)
+app.command("watch")(watch)
 app.command("report")(report)
 app.command("verify")(verify)
 app.command("seeds")(seeds)

@@ -17,8 +17,13 @@ def host_facts() -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": _cpu_model(),
         "cpu_count": os.cpu_count(),
-        "boot_id": _read("/proc/sys/kernel/random/boot_id"),
+        "boot_id": boot_id(),
     }
+
+
+def boot_id() -> str | None:
+    """Give what tells this boot from every other, of any machine."""
+    return _read("/proc/sys/kernel/random/boot_id")
 
 
 def _cpu_model() -> str | None:

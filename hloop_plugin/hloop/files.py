@@ -112,6 +112,10 @@ class RunPaths:
         return self.root / HTML_NAME
 
     @property
+    def timeline(self) -> Path:
+        return self.root / TIMELINE_NAME
+
+    @property
     def formal(self) -> FormalPaths:
         return FormalPaths(self.root / FORMAL_NAME)
 

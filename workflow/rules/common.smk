@@ -3,7 +3,11 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+# Under its own name Snakemake's parser takes it for a keyword.
+from snakemake.io import report as mark
+
 from hloop.errors import HloopError
+from hloop.run.shown import shown, shown_pages
 from hloop.run.workflow import define
 from snakemake_executor_plugin_hloop.refusals import refuse_unforced
 
@@ -45,3 +49,26 @@ def completion_markers(wildcards):
         except HloopError as error:
             raise WorkflowError(str(error)) from None
     return hloop_run.markers
+
+
+def outputs_of(job, category, caption):
+    """A job's outputs. Once a run has ended, those that people can read are marked for
+    `snakemake --report`."""
+    marked = set(shown(hloop_run.paths, job.outputs))
+    labels = {"job": job.job_id}
+    return [
+        (
+            mark(path, caption, category, None, labels | {"file": Path(path).name})
+            if path in marked
+            else path
+        )
+        for path in job.outputs
+    ]
+
+
+# What hloop itself made of a run that has ended.
+hloop_pages = [
+    mark(path, f"report/{name}.rst", name, None, {"file": Path(path).name})
+    for name, paths in shown_pages(hloop_run.paths).items()
+    for path in paths
+]

@@ -7,7 +7,7 @@ for job in hloop_run.rules("cpu"):
         input:
             job.inputs,
         output:
-            job.outputs,
+            outputs_of(job, "diagnoses", "../report/diagnoses.rst"),
         log:
             job.logs,
         retries: 0

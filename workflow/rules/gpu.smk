@@ -7,7 +7,7 @@ for job in hloop_run.rules("gpu"):
         input:
             job.inputs,
         output:
-            job.outputs,
+            outputs_of(job, "rollouts", "../report/rollouts.rst"),
         log:
             job.logs,
         retries: 0

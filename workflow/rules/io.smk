@@ -7,7 +7,7 @@ for job in hloop_run.rules("io"):
         input:
             job.inputs,
         output:
-            job.outputs,
+            outputs_of(job, "selection", "../report/selection.rst"),
         log:
             job.logs,
         retries: 0

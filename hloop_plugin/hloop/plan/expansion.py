@@ -98,6 +98,10 @@ class Expansion:
             for stage, jobs in self._made.items()
         }
 
+    def text(self, template: Scalar, where: str) -> str:
+        """Fill in a text with the names that are known everywhere."""
+        return self._filler.text(template, self._global, where)
+
     def _global_scope(self, repo_root: Path, mimicx_root: Path | None, scope: Scope) -> Scope:
         """The names that are known everywhere."""
         if mimicx_root is None:

@@ -1,8 +1,8 @@
 """Workloads: axes and stages become a plan.
 
 The format is ``hloop.workload.v1``, described in ``schemas/workload.schema.json`` and
-``docs/workloads.md``. This module reads registered inputs for their digests, writes nothing
-and starts nothing.
+``docs/workloads.md``. This module reads registered inputs for their digests, writes nothing, and
+starts nothing but what a stage declares as the help of its program.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hloop.errors import Problem, WorkloadError
+from hloop.plan.contracts import contract_problems
 from hloop.plan.expansion import Expansion
 from hloop.plan.model import Plan
 from hloop.plan.placeholder import Scalar, as_text
@@ -63,7 +64,7 @@ def expand_workload(
     Raises:
         WorkloadError: everything that is wrong: the sweep first; then unknown names; then
             constants; then placeholders, missing files, and files whose digest is not the one
-            given.
+            given; then flags.
     """
     sweep = Sweep(document, options or SweepOptions())
     if problems := sweep.problems():
@@ -77,6 +78,16 @@ def expand_workload(
         raise WorkloadError(problems, file=file)
     plan = expansion.plan()
     if problems := expansion.problems:
+        raise WorkloadError(problems, file=file)
+    by_id = plan.by_id()
+    wrong = contract_problems(
+        document["stages"],
+        {name: [by_id[job_id] for job_id in made] for name, made in expansion.points().items()},
+        document["axes"],
+        fill=expansion.text,
+        repo_root=repo_root,
+    )
+    if problems := [*expansion.problems, *wrong]:
         raise WorkloadError(problems, file=file)
     points: dict[str, Mapping[str, Scalar]] = {}
     for name, made in expansion.points().items():

@@ -66,9 +66,10 @@ def outputs_of(job, category, caption):
     ]
 
 
-# What hloop itself made of a run that has ended.
+# What hloop itself made of a run that has ended. A run that is resumed makes it anew.
 hloop_pages = [
     mark(path, f"report/{name}.rst", name, None, {"file": Path(path).name})
     for name, paths in shown_pages(hloop_run.paths).items()
     for path in paths
+    if not hloop_run.settings.resume
 ]

@@ -1,4 +1,4 @@
-"""``hloop report``: a run or a benchmark as one HTML file that needs no network."""
+"""``hloop report``: a run, benchmark or simulation as one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from hloop.cli.output import print_json
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A run directory, or a benchmark's folder.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A run directory, or the folder of a benchmark or of a simulation.",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -22,7 +26,7 @@ def command(
     open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a page of a run or of a benchmark: one file, without anything from a network.
+    """Make a page of a run, a benchmark or a simulation: one file that asks no network.
 
     A run is verified first, which reads all its inputs and outputs. Each chart also comes as an
     SVG beside the page.

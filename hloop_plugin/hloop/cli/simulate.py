@@ -15,9 +15,7 @@ from hloop.cli.options import (
     modes_of,
 )
 from hloop.cli.output import print_json
-from hloop.report.simulation import Pins
-
-DOCUMENT_NAME = "simulation.json"
+from hloop.report.simulation import SIMULATION_NAME, Pins
 
 
 def command(
@@ -72,7 +70,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help=f"Write {DOCUMENT_NAME} there, with every job's place in time.",
+            help=f"Write {SIMULATION_NAME} there, with every job's place in time.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -111,7 +109,7 @@ def command(
         return
     _print(document)
     if out is not None:
-        print(f"\nsimulation: {out / DOCUMENT_NAME}")
+        print(f"\nsimulation: {out / SIMULATION_NAME}")
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
@@ -134,7 +132,7 @@ def _write(document: dict[str, Any], out: Path) -> None:
 
     try:
         out.mkdir(parents=True, exist_ok=True)
-        files.replace(out.absolute() / DOCUMENT_NAME, json.dumps(document).encode() + b"\n")
+        files.replace(out.absolute() / SIMULATION_NAME, json.dumps(document).encode() + b"\n")
     except OSError as error:
         found = f"{out} cannot be written to: {error.strerror}"
         raise HloopError(Problem("not_writable", "--out", found)) from None

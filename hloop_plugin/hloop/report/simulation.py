@@ -22,6 +22,7 @@ from hloop.schedule.nodes import plan_nodes
 from hloop.schedule.simulate import Simulation, jittered, simulate
 
 SIMULATION_SCHEMA = "hloop.simulation.v1"
+SIMULATION_NAME = "simulation.json"
 MAX_NAMED = 20
 
 

@@ -34,7 +34,8 @@ class Written:
 def write_pages(
     folder: Path, out: Path | None = None, *, progress: Callable[[int, int], None] | None = None
 ) -> Written:
-    """Write the page of a run directory or a benchmark's folder, and each chart as SVG.
+    """Write the page of a run directory, or of the folder of a benchmark or a simulation, and
+    each chart as SVG.
 
     Args:
         out: the page; None for ``report.html`` in the folder. A chart's name is that of the
@@ -42,7 +43,7 @@ def write_pages(
         progress: as in :func:`hloop.provenance.verify.verify`.
 
     Raises:
-        ReportError: it is neither, or what lies in it cannot be read, or the page not written.
+        ReportError: it is none of these, what lies in it cannot be read, or the page not written.
     """
     if not folder.is_dir():
         problem = Problem(
@@ -52,6 +53,10 @@ def write_pages(
     page = out or RunPaths(folder).html
     if BenchmarkPaths(folder).summary.exists():
         return _write_benchmark(folder, page)
+    from hloop.report.simulation import SIMULATION_NAME
+
+    if (folder / SIMULATION_NAME).exists():
+        return _write_simulation(folder, page)
     return _write_run(folder, page, progress)
 
 
@@ -97,6 +102,20 @@ def _write_benchmark(folder: Path, page: Path) -> Written:
     for name, chart in charts.items():
         _write(_beside(page, name), to_svg(chart))
     return Written(page, tuple(_beside(page, name) for name in charts))
+
+
+def _write_simulation(folder: Path, page: Path) -> Written:
+    from hloop.report.charts import timeline_chart, to_svg
+    from hloop.report.simulationpage import read_simulation, simulation_bands, simulation_page
+
+    simulation = read_simulation(folder)
+    bands = simulation_bands(simulation)
+    _write(page, simulation_page(simulation, bands))
+    if not bands:
+        return Written(page, ())
+    chart = _beside(page, TIMELINE)
+    _write(chart, to_svg(timeline_chart(bands)))
+    return Written(page, (chart,))
 
 
 def _beside(page: Path, name: str) -> Path:

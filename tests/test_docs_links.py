@@ -80,7 +80,14 @@ def options() -> dict[str, set[str]]:
     """The options of each command of hloop, and of Snakemake with the plugin."""
     group = typer.main.get_command(app)
     known = {
-        name: {"--help"}.union(*(parameter.opts for parameter in command.params))
+        name: {"--help"}.union(
+            *(
+                parameter.opts
+                # hloop oracle has a command of its own, check.
+                for part in (command, *getattr(command, "commands", {}).values())
+                for parameter in part.params
+            )
+        )
         for name, command in group.commands.items()
     }
     known["snakemake"] = set(get_argument_parser()._option_string_actions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -20,6 +20,20 @@ def command(
     candidate: Annotated[
         Path, typer.Option(metavar="RUN", help="The run that is measured: its folder or report.")
     ],
+    paired: Annotated[
+        bool,
+        typer.Option(
+            "--paired", help="Compare the rows of two runs of one fast path, pair by pair."
+        ),
+    ] = False,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --paired: the oracle's spec, for what identifies a row and what is left "
+            "out.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs: did they do the same, with the same results?
@@ -28,12 +42,38 @@ def command(
     """
     from hloop.report.compare import compare
 
+    if paired:
+        _paired(baseline, candidate, spec, as_json=as_json)
+    if spec is not None:
+        raise typer.BadParameter("--spec goes with --paired")
     parity = compare(baseline, candidate)
     if as_json:
         print_json(parity)
     else:
         _print(parity)
     raise typer.Exit(0 if parity["passed"] else 1)
+
+
+def _paired(baseline: Path, candidate: Path, spec: Path | None, *, as_json: bool) -> NoReturn:
+    from hloop.report.oraclespec import read_spec
+    from hloop.report.paired import compare_paired
+
+    if spec is None:
+        raise typer.BadParameter("--paired needs --spec, the spec of the oracle")
+    found = compare_paired(baseline, candidate, read_spec(spec, Path().absolute()).rules)
+    if as_json:
+        print_json(found)
+    else:
+        rows = found["rows"]
+        print(f"{found['schedule']} with {found['workers']} workers in both runs")
+        for name, field in found["fields"].items():
+            print(
+                f"{name}: mean difference {field['mean']:.6g}, largest {field['largest']:.6g}, "
+                f"{field['moved']} of {field['pairs']} pairs moved"
+            )
+        counts = ", ".join(f"{len(rows[n])} {n}" for n in ("missing", "unexpected", "duplicate"))
+        print(f"{rows['identical']} of {rows['baseline']} rows are the same bit for bit; {counts}")
+    raise typer.Exit(0 if found["passed"] else 1)
 
 
 def _print(parity: dict[str, Any]) -> None:

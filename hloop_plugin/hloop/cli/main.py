@@ -12,15 +12,18 @@ import typer
 from hloop import __version__
 from hloop.cli.attest import command as attest
 from hloop.cli.benchmark import command as benchmark
+from hloop.cli.check_seeds import command as check_seeds
 from hloop.cli.compare import command as compare
 from hloop.cli.devices import command as devices
 from hloop.cli.digest import command as digest
 from hloop.cli.doctor import command as doctor
 from hloop.cli.export import command as export
 from hloop.cli.gate import command as gate
+from hloop.cli.oracle import app as oracle
 from hloop.cli.output import print_error
 from hloop.cli.plan import command as plan
 from hloop.cli.prepare import command as prepare
+from hloop.cli.profile_compare import command as profile_compare
 from hloop.cli.recover import command as recover
 from hloop.cli.report import command as report
 from hloop.cli.run import command as run
@@ -71,11 +74,14 @@ app.command("run")(run)
 app.command("recover")(recover)
 app.command("compare")(compare)
 app.command("benchmark")(benchmark)
+app.add_typer(oracle, name="oracle")
 app.command("simulate")(simulate)
 app.command("watch")(watch)
 app.command("report")(report)
 app.command("verify")(verify)
 app.command("seeds")(seeds)
+app.command("check-seeds")(check_seeds)
+app.command("profile-compare")(profile_compare)
 app.command("digest")(digest)
 app.command("export")(export)
 app.command("attest")(attest)

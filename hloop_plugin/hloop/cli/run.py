@@ -100,6 +100,13 @@ def command(
             metavar="FILE", help="The fidelity gate of a formal run, as hloop gate wrote it."
         ),
     ] = None,
+    requires_verdict: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Begin only where this verdict of hloop oracle covers the plan's fast paths.",
+        ),
+    ] = None,
     lease_dir: LeaseDirOption = None,
     keep_going: Annotated[
         bool,
@@ -140,6 +147,10 @@ def command(
         "lease_dir": None if lease_dir is None else str(lease_dir.absolute()),
     }
     check_may_begin(plan, rendered, given)
+    if requires_verdict is not None:
+        from hloop.report.oraclecheck import require_verdict
+
+        require_verdict(requires_verdict, rendered)
     wants_page = is_wanted()
     if dry_run:
         _print_decisions(rendered, as_json=as_json)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,8 @@ class Fake:
     """Makes the simulator.
 
     Attributes:
-        trouble: what happens at step 3 of seed 3: ``raise``, ``die``, or "".
+        trouble: what happens at step 3 of seed 3: ``raise``, ``die``, ``hang`` (while seed 5
+            raises), or "".
     """
 
     trouble: str = ""
@@ -38,19 +40,21 @@ class Fake:
             state, states = digest("start", seed), []
             # Episodes of several lengths, by what the policy answers.
             while len(states) < 4 or (len(states) < 12 and int(state[:2], 16) > 60):
-                if seed == 3 and len(states) == 3:
-                    self._trouble()
+                if len(states) == 3:
+                    self._trouble(seed)
                 state = digest(state, ask(Request(seed, len(states), state)))
                 states.append(state)
             return {"seed": seed, "steps": len(states), "states": states, "pid": os.getpid()}
 
         return simulate
 
-    def _trouble(self) -> None:
-        if self.trouble == "raise":
+    def _trouble(self, seed: int) -> None:
+        if (self.trouble, seed) in (("raise", 3), ("hang", 5)):
             raise ValueError("the floor gave way")
-        if self.trouble == "die":
+        if (self.trouble, seed) == ("die", 3):
             os.kill(os.getpid(), signal.SIGKILL)
+        if (self.trouble, seed) == ("hang", 3):
+            time.sleep(600)
 
 
 class Nonsense:

@@ -97,6 +97,11 @@ def test_a_worker_killed_in_mid_round_ends_the_run():
         run_lockstep(SEEDS, 3, Fake("die"), fake_simulator.answer)
 
 
+def test_a_worker_that_hangs_is_not_waited_for_when_another_raises():
+    with pytest.raises(WorkerError, match="worker 0 raised"):
+        run_lockstep(SEEDS, 3, Fake("hang"), fake_simulator.answer)
+
+
 def test_an_unknown_message_ends_the_run():
     with pytest.raises(WorkerError, match=r"worker 0 sent what is no message: \('dance', 5\)"):
         run_lockstep(SEEDS, 3, Nonsense(), fake_simulator.answer)

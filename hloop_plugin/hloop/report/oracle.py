@@ -170,7 +170,7 @@ class _Oracle:
         if execution.report["status"] != "completed":
             self._demand_budget(job["status"] != "timed_out", name)
             action = f"See {RunPaths(rendered.run_dir).job(path).stderr}"
-            why = job["failure"]["message"]
+            why = (job["failure"] or {}).get("message") or "the run was stopped"
             raise OracleError(Problem("path_failed", name, why, "rows", action))
         self._demand_budget(time.monotonic() < self._deadline, name)
         self._check_written(rendered.run_dir / OUTPUTS["settings"], path, bound)

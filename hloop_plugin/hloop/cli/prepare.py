@@ -41,6 +41,18 @@ def command(
     tag: Annotated[
         str | None, typer.Option(metavar="T", help="What <tag> stands for; ends the plan's name.")
     ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The pool that the gpu jobs are for. [default: the workload's]"
+        ),
+    ] = None,
+    pools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The table of pools. [default: {repo_root}/config/pools.yaml]"
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print a line for each job, and write nothing.")
     ] = False,
@@ -71,7 +83,7 @@ def command(
         config,
         repo_root=root,
         mimicx_root=mimicx_root,
-        options=SweepOptions(seeds, folds, tag),
+        options=SweepOptions(seeds, folds, tag, pool, pools),
     )
     plan = prepared.plan
     folder = (run_dir or Path("run")).absolute()

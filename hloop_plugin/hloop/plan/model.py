@@ -10,6 +10,9 @@ from typing import Any
 
 PLAN_SCHEMA = "mimicx.hloop-plan.v1"
 
+ARCHITECTURE_VARIABLE = "HLOOP_ARCHITECTURE"
+"""What tells a gpu job, and the run that starts it, the architecture that it is for."""
+
 
 class ResourceClass(StrEnum):
     """What a job occupies while it runs."""

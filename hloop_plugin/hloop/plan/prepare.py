@@ -88,7 +88,7 @@ def read_config(
     document, problems = read_document(config_path)
     name = _format(document, config_path)
     if options not in (None, SweepOptions()) and name != WORKLOAD_SCHEMA:
-        found = f"a file of the format {name} has no seeds, folds or tag to choose"
+        found = f"a file of the format {name} has no seeds, folds, tag or pool to choose"
         raise WorkloadError(Problem("no_sweep", "", found, f"a workload, {WORKLOAD_SCHEMA}"))
     if name == PLAN_SCHEMA:
         # With problems, the loader tells them together with its own.

@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hloop.errors import Problem
+from hloop.plan.model import ARCHITECTURE_VARIABLE
 from hloop.plan.placeholder import Scalar, Scope
 from hloop.plan.seeds import DEFAULT_SEED, module_seed
 
@@ -28,19 +30,26 @@ class SweepOptions:
         seeds: how many seeds.
         folds: how many folds.
         tag: ``<tag>``, and the end of the plan's name.
+        pool: the pool of machines that the gpu jobs are for.
+        pools: the table of pools; None for ``config/pools.yaml`` in the repository.
     """
 
     seeds: int | None = None
     folds: int | None = None
     tag: str | None = None
+    pool: str | None = None
+    pools: Path | None = None
 
 
 class Sweep:
     """The sweep of one workload: its axes, and the names that it gives to placeholders."""
 
-    def __init__(self, document: Mapping[str, Any], options: SweepOptions) -> None:
+    def __init__(
+        self, document: Mapping[str, Any], options: SweepOptions, architecture: str | None = None
+    ) -> None:
         self._document = document
         self._options = options
+        self._architecture = architecture
         declared = document.get("sweep", {})
         self._seeds: dict[str, Any] | None = declared.get("seeds")
         self._folds: dict[str, Any] | None = declared.get("folds")
@@ -80,21 +89,36 @@ class Sweep:
     def expanded(self) -> dict[str, Any]:
         """Give the workload with the sweep's axes among its own, and without ``sweep``."""
         document = dict(self._document)
-        document.pop("sweep", None)
+        for key in ("sweep", "pool"):
+            document.pop(key, None)
+        if self._architecture is not None:
+            told = {ARCHITECTURE_VARIABLE: self._architecture}
+            document["stages"] = {
+                name: {**stage, "environment": {**told, **stage.get("environment", {})}}
+                if stage["resource"] == "gpu"
+                else stage
+                for name, stage in document["stages"].items()
+            }
         document["axes"] = {**document.get("axes", {}), **self.axes()}
         if self._options.tag is not None:
             document["plan_id"] = f"{document['plan_id']}_{self._options.tag}"
         return document
 
     def names(self) -> Scope:
-        """Give the placeholders that are known everywhere: ``<tag>`` and ``<folds>``."""
+        """Give the placeholders that are known everywhere, such as ``<tag>``."""
         values: dict[str, Scalar] = {"tag": self._options.tag or ""}
+        reasons: dict[str, str] = {}
+        if self._architecture is None:
+            reasons["architecture"] = "Name the pool: pool: NAME, or --pool"
+        else:
+            values["architecture"] = self._architecture
         if self._folds is None:
-            return Scope(values, {"folds": "Declare them: sweep: {folds: {mode: inside}}"})
-        if self._fans_out:
-            reason = f"Each fold is a job of its own: use <{self._axis('folds')}>"
-            return Scope(values, {"folds": reason})
-        return Scope({**values, "folds": self.fold_count})
+            reasons["folds"] = "Declare them: sweep: {folds: {mode: inside}}"
+        elif self._fans_out:
+            reasons["folds"] = f"Each fold is a job of its own: use <{self._axis('folds')}>"
+        else:
+            values["folds"] = self.fold_count
+        return Scope(values, reasons)
 
     def problems(self) -> list[Problem]:
         """Give what is wrong with the sweep itself, and with how the stages use its axes."""

@@ -19,13 +19,14 @@ from hloop.plan.contracts import contract_problems
 from hloop.plan.expansion import Expansion
 from hloop.plan.model import Plan
 from hloop.plan.placeholder import Scalar, as_text
+from hloop.plan.pools import architecture_of
 from hloop.plan.sweep import Sweep, SweepOptions, tells, unused_axes
 
 WORKLOAD_SCHEMA = "hloop.workload.v1"
 
 _RESERVED = (
     *("python", "mimicx_root", "constants", "candidate", "job_id", "inputs", "outputs"),
-    *("folds", "tag"),
+    *("folds", "tag", "architecture"),
 )
 
 
@@ -66,7 +67,12 @@ def expand_workload(
             constants; then placeholders, missing files, and files whose digest is not the one
             given; then flags.
     """
-    sweep = Sweep(document, options or SweepOptions())
+    options = options or SweepOptions()
+    pool = options.pool or document.get("pool")
+    architecture = None
+    if pool is not None:
+        architecture = architecture_of(pool, options.pools or repo_root / "config/pools.yaml")
+    sweep = Sweep(document, options, architecture)
     if problems := sweep.problems():
         raise WorkloadError(problems, file=file)
     document = sweep.expanded()

@@ -11,11 +11,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from hloop.devices.architecture import require_architecture
 from hloop.devices.leases import LeaseFolder
 from hloop.devices.resolve import DeviceTable, require, resolve_devices
 from hloop.errors import HloopError, Problem, ReportError
 from hloop.files import RunPaths
-from hloop.plan.model import Plan, ResourceClass
+from hloop.plan.model import ARCHITECTURE_VARIABLE, Plan, ResourceClass
 from hloop.run.opening import MAX_LOG_BYTES, LeaseOpening
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
@@ -205,6 +206,17 @@ class RunSettings:
                     job.job_id: (job.device or 0) if pinned else 0
                     for job in plan.jobs
                     if job.resource is ResourceClass.GPU
+                },
+            )
+            require_architecture(
+                table,
+                {
+                    job.job_id: (
+                        job.environment[ARCHITECTURE_VARIABLE],
+                        job.device if pinned else None,
+                    )
+                    for job in plan.jobs
+                    if ARCHITECTURE_VARIABLE in job.environment
                 },
             )
         return table

@@ -9,7 +9,7 @@ import yaml
 
 # argv: mode, workers ("0" in the slow path), checkpoint, output folder's files, seeds.
 PROGRAM = """
-import json, sys, time
+import json, os, sys, time
 mode, workers, checkpoint, rows, settings, *seeds = sys.argv[1:]
 fast = workers != "0"
 found = [{"seed": int(s), "v": [1.0, 2.0, 3.0], "latency_ms": time.time()} for s in seeds]
@@ -26,7 +26,11 @@ if mode == "fails" and fast:
 if mode == "hangs" and fast:
     time.sleep(60)
 if mode == "patches" and fast:
-    open(checkpoint, "a").write("x")
+    open("more.py", "w")
+if mode == "unfreezes" and fast:
+    frozen = os.path.dirname(os.path.dirname(rows)) + "/spec.yaml"
+    os.chmod(frozen, 0o644)
+    open(frozen, "a").write("# x")
 open(rows, "w").write("".join(json.dumps(row) + "\\n" for row in found))
 written = {"mode": "other" if mode == "lies" and fast else mode, "workers": workers}
 open(settings, "w").write(json.dumps(written))

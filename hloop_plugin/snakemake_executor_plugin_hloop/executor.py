@@ -175,7 +175,7 @@ class Executor(RealExecutor):
         """
         from hloop.errors import HloopError
         from hloop.run.client import SupervisorClient
-        from hloop.run.page import is_wanted
+        from hloop.run.page import take_switch
         from snakemake.exceptions import WorkflowError
 
         # Snakemake reads its metadata through pandas when the first job ends; importing that
@@ -188,7 +188,7 @@ class Executor(RealExecutor):
         except HloopError as error:
             raise WorkflowError(str(error)) from None
         self._take_signals()
-        self._makes_page = is_wanted()
+        self._makes_page = take_switch()
         self._environment = dict(os.environ)
         keep = [] if self._run_lock is None else [self._run_lock.fd]
         try:

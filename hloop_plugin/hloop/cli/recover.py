@@ -9,6 +9,7 @@ import typer
 
 from hloop.cli.options import JsonOption
 from hloop.cli.output import print_json
+from hloop.files import RunPaths
 
 
 def command(
@@ -20,9 +21,13 @@ def command(
 
     Exit 0: the run has its report. 2: it goes on, or had not begun.
     """
+    from hloop.run.page import is_wanted, make_page
     from hloop.run.recovering import recover
 
     found = recover(run_dir)
+    # Only a plan's run has a page.
+    if found.anew and is_wanted() and RunPaths(run_dir).plan.exists():
+        make_page(run_dir)
     if as_json:
         print_json(found.to_dict())
         return

@@ -29,6 +29,7 @@ from hloop.report.benchmark import BenchmarkPaths, PlannedRun, Protocol
 from hloop.report.decision import decision_hash
 from hloop.report.load import load_report
 from hloop.run.execution import check_may_begin, execute
+from hloop.run.page import is_wanted, make_page
 from hloop.run.surroundings import Surroundings, other_runs
 
 # A run whose hloop benchmark was killed stops its jobs first: grace period and a little more.
@@ -185,6 +186,9 @@ class Benchmark:
         if completed:
             noticed = json.dumps(surroundings.result(), indent=2).encode() + b"\n"
             files.replace(self.paths.surroundings(planned), noticed)
+        # Where that fails, hloop report makes it at any time.
+        if is_wanted():
+            make_page(rendered.run_dir)
         if execution.signals:
             problem = Problem(
                 "interrupted",

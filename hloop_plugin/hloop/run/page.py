@@ -21,8 +21,12 @@ LIMIT_SECONDS = 60
 
 
 def is_wanted() -> bool:
-    """Say whether a run that begins here is to make its page. Takes the switch out of the
-    environment, so that no job inherits it."""
+    """Say whether runs that end here are to make their pages."""
+    return os.environ.get(SWITCH) != OFF
+
+
+def take_switch() -> bool:
+    """Say the same, and take the switch out of the environment: no job inherits it."""
     return os.environ.pop(SWITCH, None) != OFF
 
 

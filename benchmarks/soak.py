@@ -32,6 +32,7 @@ from hloop.files import RunPaths, hash_file
 from hloop.plan.load import load_plan
 from hloop.provenance.verify import verify
 from hloop.run import processes
+from hloop.run.page import OFF, SWITCH
 from hloop.run.runlock import check_idle
 
 MARKER = "HLOOP_SOAK"
@@ -104,7 +105,7 @@ class Soak:
         with (self.plan.parent / f"{self.paths.root.name}.log").open("ab") as log:
             return subprocess.Popen(
                 argv,
-                env={**os.environ, MARKER: self.marker},
+                env={**os.environ, MARKER: self.marker, SWITCH: OFF},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -288,6 +289,7 @@ def _soak_all(folder: Path, options: argparse.Namespace) -> int:
     print(f"recovered first: {total['recovered']}")
     print(f"jobs kept when resumed: {total['kept']}, run again: {total['again']}")
     print(f"runs with a problem: {bad}")
+    print(json.dumps({"runs": options.runs, "bad": bad, "killed": kills, **total}))
     return 1 if bad else 0
 
 

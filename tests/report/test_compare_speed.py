@@ -96,6 +96,10 @@ REASONS: dict[str, tuple[Mutation, str]] = {
         lambda report: report.update(elapsed_seconds=0),
         "a duration is missing or zero",
     ),
+    "resumed": (
+        lambda report: report["evidence"].update(resumed=[report["evidence"]["journal"]]),
+        "the candidate was resumed, and its duration holds the pause",
+    ),
     "a check": (
         lambda report: report["candidate_ids"].pop(),
         "the runs did not do the same; checks that do not pass: 1",

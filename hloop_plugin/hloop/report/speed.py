@@ -58,6 +58,8 @@ def _reasons(baseline: RunReport, candidate: RunReport) -> Iterator[str]:
     for side, report in sides:
         if any(device.get("simulated") for device in report.document.get("devices", [])):
             yield f"the {side} ran on simulated devices"
+        if (report.document.get("evidence") or {}).get("resumed"):
+            yield f"the {side} was resumed, and its duration holds the pause"
     for side, report in sides:
         yield from _wrong_overlaps(side, report)
     yield from _other_overlaps(baseline, candidate)

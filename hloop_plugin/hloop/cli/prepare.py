@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -53,6 +54,9 @@ def command(
             metavar="FILE", help="The table of pools. [default: {repo_root}/config/pools.yaml]"
         ),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Run stages under the profilers that they declare.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print a line for each job, and write nothing.")
     ] = False,
@@ -74,6 +78,7 @@ def command(
     from hloop.plan.lint import lint
     from hloop.plan.placeholder import as_text
     from hloop.plan.prepare import materialize, read_config
+    from hloop.plan.profiles import ROLE
     from hloop.plan.sweep import SweepOptions
 
     if run_dir is None and not dry_run:
@@ -83,8 +88,10 @@ def command(
         config,
         repo_root=root,
         mimicx_root=mimicx_root,
-        options=SweepOptions(seeds, folds, tag, pool, pools),
+        options=SweepOptions(seeds, folds, tag, pool, pools, profile),
     )
+    for warning in prepared.warnings:
+        print(f"hloop: {warning}", file=sys.stderr)
     plan = prepared.plan
     folder = (run_dir or Path("run")).absolute()
     if problems := lint(plan, root, folder):
@@ -106,7 +113,8 @@ def command(
         for job in plan.jobs:
             point = prepared.points.get(job.job_id, {})
             axes = "".join(f" {axis}={as_text(value)}" for axis, value in point.items())
-            print(f"job={job.job_id}{axes} class={job.resource.value}")
+            profiles = [f" profile={a.path}" for a in job.outputs if a.role == ROLE]
+            print(f"job={job.job_id}{axes} class={job.resource.value}{''.join(profiles)}")
         for name, count in _by_class(plan).items():
             print(f"class={name} jobs={count}")
     else:

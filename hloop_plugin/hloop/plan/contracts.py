@@ -87,6 +87,8 @@ def _of_stage(
             return
     for job in jobs:
         command = [item.replace("{repo_root}", str(repo_root)) for item in job.command]
+        # A profiler stands before it, with flags of its own.
+        command = command[len(stage.get("profile", {}).get("command", ())) :]
         start = _start(command, program)
         if start is None:
             found = (

@@ -8,7 +8,7 @@ which is passed through. Only :func:`materialize` writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,11 +51,13 @@ class Prepared:
         plan: the plan.
         benchmark: how a benchmark repeats it; the defaults where the file says nothing.
         points: what each job of a workload stands for, by job id and axis.
+        warnings: what was asked for and is left out, as sentences.
     """
 
     plan: Plan
     benchmark: BenchmarkSettings
     points: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 def prepare(config_path: Path, *, repo_root: Path, mimicx_root: Path | None = None) -> Plan:
@@ -106,7 +108,9 @@ def read_config(
         mimicx_root=mimicx_root,
         options=options,
     )
-    return Prepared(expanded.plan, _benchmark_settings(document), expanded.points)
+    return Prepared(
+        expanded.plan, _benchmark_settings(document), expanded.points, expanded.warnings
+    )
 
 
 def materialize(plan: Plan, run_dir: Path) -> Path:

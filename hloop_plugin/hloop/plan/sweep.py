@@ -32,6 +32,7 @@ class SweepOptions:
         tag: ``<tag>``, and the end of the plan's name.
         pool: the pool of machines that the gpu jobs are for.
         pools: the table of pools; None for ``config/pools.yaml`` in the repository.
+        profile: stages that declare a profiler run under it.
     """
 
     seeds: int | None = None
@@ -39,6 +40,7 @@ class SweepOptions:
     tag: str | None = None
     pool: str | None = None
     pools: Path | None = None
+    profile: bool = False
 
 
 class Sweep:

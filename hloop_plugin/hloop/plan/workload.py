@@ -8,8 +8,9 @@ starts nothing but what a stage declares as the help of its program.
 from __future__ import annotations
 
 import difflib
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hloop.plan.expansion import Expansion
 from hloop.plan.model import Plan
 from hloop.plan.placeholder import Scalar, as_text
 from hloop.plan.pools import architecture_of
+from hloop.plan.profiles import profile_problems, with_profiles
 from hloop.plan.sweep import Sweep, SweepOptions, tells, unused_axes
 
 WORKLOAD_SCHEMA = "hloop.workload.v1"
@@ -37,10 +39,12 @@ class Expanded:
     Attributes:
         points: by job id, the value of each axis that the job stands for, and as ``max_folds``
             the number of folds where its command is told it.
+        warnings: what was asked for and is left out, as sentences.
     """
 
     plan: Plan
     points: Mapping[str, Mapping[str, Scalar]]
+    warnings: Sequence[str]
 
 
 def expand_workload(
@@ -73,9 +77,10 @@ def expand_workload(
     if pool is not None:
         architecture = architecture_of(pool, options.pools or repo_root / "config/pools.yaml")
     sweep = Sweep(document, options, architecture)
-    if problems := sweep.problems():
+    undeclared = profile_problems(document) if options.profile else []
+    if problems := [*sweep.problems(), *undeclared]:
         raise WorkloadError(problems, file=file)
-    document = sweep.expanded()
+    document, warnings = with_profiles(sweep.expanded(), os.environ, wanted=options.profile)
     if problems := list(_reference_problems(document)) or list(unused_axes(document)):
         raise WorkloadError(problems, file=file)
     expansion = Expansion(document, repo_root, mimicx_root, sweep.names())
@@ -99,7 +104,7 @@ def expand_workload(
     for name, made in expansion.points().items():
         folds = {"max_folds": sweep.fold_count} if tells(document["stages"][name], "folds") else {}
         points |= {job_id: {**point, **folds} for job_id, point in made.items()}
-    return Expanded(plan, points)
+    return Expanded(plan, points, warnings)
 
 
 def _reference_problems(document: Mapping[str, Any]) -> Iterator[Problem]:

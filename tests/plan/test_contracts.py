@@ -169,3 +169,8 @@ def test_a_help_without_end_is_cut(tmp_path: Path) -> None:
 
 def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     assert help_text(("echo", "$HOME; x"), tmp_path) == "$HOME; x\n"
+
+
+def test_the_program_may_be_written_with_its_folder(tmp_path: Path) -> None:
+    contract = {"help": ["<python>", "{repo_root}/train.py", "--help"]}
+    assert problems(tmp_path, contract, ["data", "--seed", "<seed>"]) == []

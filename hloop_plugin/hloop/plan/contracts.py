@@ -89,10 +89,10 @@ def _of_stage(
         command = [item.replace("{repo_root}", str(repo_root)) for item in job.command]
         # A profiler stands before it, with flags of its own.
         command = command[len(stage.get("profile", {}).get("command", ())) :]
-        start = _start(command, program)
+        start = _start(command, program, repo_root)
         if start is None:
             found = (
-                f"stage {name!r}: the help is of {program[-1:]}, which the command does not name"
+                f"stage {name!r}: the help is of {program[-1]}, which the command does not name"
             )
             yield Problem("help_of_another", f"{where}.help", found)
             return
@@ -111,12 +111,12 @@ def _declared(entry: Any) -> Flag:
     )
 
 
-def _start(command: Sequence[str], program: Sequence[str]) -> int | None:
+def _start(command: Sequence[str], program: Sequence[str], repo_root: Path) -> int | None:
     """Give where the program's own arguments begin; None where it is not in the command."""
     if program:
         # What launches the program, with flags of its own, may stand before it.
-        last = program[-1]
-        return command.index(last) + 1 if last in command else None
+        last = repo_root / program[-1]
+        return next((i + 1 for i, item in enumerate(command) if repo_root / item == last), None)
     index = 1
     if re.fullmatch(r"python[\d.]*", Path(command[0]).name):
         while index < len(command) and command[index].startswith("-"):

@@ -190,6 +190,15 @@ def test_a_death_between_two_renames_loses_nothing(
     assert os.listdir(root / "run/jobs/make/attempts") == ["1"]
 
 
+def test_a_file_in_the_way_of_what_is_set_aside_is_named(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    plan = interrupt_small(root)
+    (root / "run/other").write_text("spoilt\n")
+    (root / "run/jobs/other/attempts").write_text("a job made this\n")
+    with pytest.raises(HloopError, match="cannot be resumed: .*attempts"):
+        take_up(plan)
+
+
 def test_a_folder_that_a_job_made_in_its_own_does_not_stand_in_the_way(tmp_path: Path) -> None:
     root = tmp_path / "root"
     plan = interrupt_small(root)

@@ -52,6 +52,7 @@ def former_manifest(run_dir: Path) -> dict[str, Any] | None:
     if not paths.manifest.exists():
         return None
     try:
+        now = files.sha256_bytes(paths.plan.read_bytes())
         manifest = canonical.loads(paths.manifest.read_bytes())
         was_at, kind, executor = manifest["run_dir"], manifest["run_kind"], manifest["executor"]
         (plan,) = (ref["sha256"] for ref in manifest["upstream"] if ref["type"] == PLAN)
@@ -66,7 +67,7 @@ def former_manifest(run_dir: Path) -> dict[str, Any] | None:
         raise _refused(paths, "resume_external", found, action)
     if not Path(was_at).is_dir() or not os.path.samefile(was_at, run_dir):
         raise _refused(paths, "moved", f"the run was made in {was_at}", "Move it back there")
-    if files.sha256_bytes(paths.plan.read_bytes()) != f"sha256:{plan}":
+    if now != f"sha256:{plan}":
         found, action = "its plan.json is not the one that it began with", "Put that one back"
         raise _refused(paths, "plan_changed", found, action)
     return dict(manifest)
@@ -174,7 +175,8 @@ def prepare(rendered: RenderedPlan) -> tuple[list[Decision], dict[str, Any] | No
         before it had begun: then it begins now, and nothing of it is there any more.
 
     Raises:
-        HloopError: its journal cannot be read, or its files cannot be.
+        HloopError: its journal cannot be read.
+        OSError: its journal cannot be written to.
     """
     paths = RunPaths(rendered.run_dir)
     end_survivors(paths)
@@ -213,20 +215,12 @@ def take_up(
         resumed: as :func:`prepare` gives it.
 
     Raises:
-        HloopError: a file that the plan was made from is gone, or something cannot be moved.
+        HloopError: a file that the plan was made from is gone.
+        OSError: something cannot be written or moved.
     """
     paths = RunPaths(rendered.run_dir)
     scripts = Scripts(Portable(rendered.run_dir, rendered.repo_root))
-    try:
-        begin(opening, rendered, settings, table, grace_seconds, scripts, resumed)[0].close()
-        _put_in_order(rendered, paths, resumed)
-    except OSError as error:
-        name = error.filename2 or error.filename
-        found = f"the run in {paths.root} cannot be resumed: {name}: {error.strerror}"
-        raise RunDirectoryError(Problem("run_dir_unwritable", "", found)) from None
-
-
-def _put_in_order(rendered: RenderedPlan, paths: RunPaths, resumed: Mapping[str, Any]) -> None:
+    begin(opening, rendered, settings, table, grace_seconds, scripts, resumed)[0].close()
     for entry in resumed["again"]:
         set_aside(rendered, entry["job"])
     for entry in resumed["kept"]:

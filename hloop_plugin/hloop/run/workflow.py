@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hloop.devices.resolve import DeviceTable
-from hloop.errors import HloopError, PlanError, Problem
+from hloop.errors import HloopError, PlanError, Problem, RunDirectoryError
 from hloop.files import RunPaths
 from hloop.plan.contract import format_problems
 from hloop.plan.lint import lint
@@ -122,9 +122,13 @@ class WorkflowRun:
             if resumed is not None:
                 grace = settings.grace_seconds
                 resuming.take_up(opening, self.rendered, engine, table, grace, resumed)
-        except BaseException:
+        except BaseException as error:
             lock.release()
-            raise
+            if not isinstance(error, OSError):
+                raise
+            name = error.filename2 or error.filename
+            found = f"{self.paths.root} cannot be resumed: {name}: {error.strerror}"
+            raise RunDirectoryError(Problem("run_dir_unwritable", "", found)) from None
         return Started(replace(opening, resumed=resumed is not None), lock, tuple(decisions))
 
     def begin(self, *, executor: str, snakemake: str) -> None:

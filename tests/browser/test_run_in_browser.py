@@ -18,6 +18,19 @@ MAKERS = {
     "evil": evil_run,
 }
 
+# With the page scrolled to each job in turn and the job pointed at: those that are covered then.
+COVERED = """
+return [...document.querySelectorAll('.bar')].filter((bar) => {
+  return ['start', 'center', 'end'].some((block) => {
+    bar.scrollIntoView({ block });
+    bar.dispatchEvent(new PointerEvent('pointerover', { bubbles: true }));
+    const box = bar.getBoundingClientRect();
+    const there = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    return !bar.contains(there);
+  });
+}).map((bar) => bar.getAttribute('aria-label'));
+"""
+
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -212,3 +225,14 @@ def test_two_thousand_jobs_are_all_there(opened, tmp_path):
 def test_two_thousand_jobs_are_less_than_ten_megabytes(tmp_path):
     page = write_run_page(many_jobs(tmp_path, 1000).paths.root)
     assert page.stat().st_size < 10_000_000
+
+
+def test_what_is_told_of_a_job_does_not_cover_it(chromium, opened, pages):
+    size = {"width": 900, "height": 500, "deviceScaleFactor": 1, "mobile": False}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser = opened(pages["completed"])
+        covered = browser.execute_script(COVERED)
+        assert covered == []
+    finally:
+        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -59,7 +59,7 @@ class Timeline {
     this.chart = make("div", { class: "chart show-path" });
     this.legend = make("ul", { class: "legend" });
     this.detail = make("div", { class: "detail", "aria-live": "polite" });
-    root.append(this.tools(), this.legend, this.chart, this.detail);
+    root.append(this.tools(), this.legend, this.chart, make("div", { class: "place" }, this.detail));
     this.chart.addEventListener("scroll", () => this.slide());
     this.listen();
     this.render();
@@ -412,8 +412,30 @@ class Timeline {
   show(at) {
     this.light(at);
     const parts = at ? this.about(at) : [make("p", { class: "quiet" }, "Point at a job, or go to it with Tab and the arrow keys.")];
-    this.detail.classList.toggle("full", Boolean(at));
+    if (this.pinned) {
+      const close = make("button", { type: "button", class: "close", "aria-label": "close" }, "×");
+      close.addEventListener("click", () => this.pin(null));
+      parts.unshift(close);
+    }
     this.detail.replaceChildren(...parts);
+    this.put(at);
+  }
+
+  // Below the chart if that is in sight; else at the edge of the window away from the job.
+  put(at) {
+    const style = this.detail.style;
+    this.detail.classList.remove("float");
+    for (const name of ["top", "bottom", "left", "width"]) style.removeProperty(name);
+    const node = at && this.nodes[at.band].get(at.job);
+    if (!node) return;
+    const box = this.detail.getBoundingClientRect();
+    if (box.top >= 0 && box.bottom <= innerHeight) return;
+    const place = this.chart.getBoundingClientRect();
+    const bar = node.getBoundingClientRect();
+    this.detail.classList.add("float");
+    style.left = `${place.left}px`;
+    style.width = `${place.width}px`;
+    style[bar.top + bar.height / 2 < innerHeight / 2 ? "bottom" : "top"] = "0";
   }
 
   light(at) {

@@ -4,6 +4,7 @@ import pytest
 from drawn_runs import completed_run, failed_run, waves_run
 from hloop.report.load import load_report
 from hloop.report.rundata import read_run, run_band, timeline_data
+from hloop.report.runpage import run_page
 from hloop.report.timeline import band, stages_of
 
 
@@ -91,3 +92,11 @@ def test_a_run_whose_plan_is_gone_has_no_dependencies(tmp_path):
     run = completed_run(tmp_path)
     run.paths.plan.unlink()
     assert read_run(run.paths.root, with_verdict=False).depends_on == {}
+
+
+def test_a_page_says_that_a_run_was_resumed(tmp_path):
+    run = completed_run(tmp_path)
+    reference = {"path": "${RUN_DIR}/x", "type": "t", "sha256": "a" * 64, "size": 1}
+    run.edit(lambda report: report["evidence"].update(resumed=[reference]))
+    page = run_page(read_run(run.paths.root, with_verdict=False), tmp_path)
+    assert "Resumed, 2 sessions" in page

@@ -97,20 +97,16 @@ def asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def page(
-    title: str, body: Markup, *, scripts: Sequence[str] = (), free_style: bool = False
-) -> str:
+def page(title: str, body: Markup, *, scripts: Sequence[str] = ()) -> str:
     """Give a whole page.
 
     Args:
         scripts: what runs at the end of it; code, not names.
-        free_style: a script of another's writes styles, which no digest can name before.
     """
     style = asset("page.css")
     allowed = " ".join(map(_digest, scripts)) or "'none'"
-    styles = "'unsafe-inline'" if free_style else _digest(style)
     policy = (
-        f"default-src 'none'; script-src {allowed}; style-src {styles}; "
+        f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; "
         "base-uri 'none'; form-action 'none'"
     )
     code = "".join(f"<script>{script}</script>\n" for script in scripts)

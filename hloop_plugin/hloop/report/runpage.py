@@ -112,6 +112,13 @@ def _verdict(run: RunData) -> Markup:
             )
         )
     lines.append(_verification(run))
+    if resumed := (document.get("evidence") or {}).get("resumed"):
+        lines.append(
+            warning(
+                f"Resumed, {len(resumed) + 1} sessions: its time is not that of a run in one piece, "
+                "and what jobs that ran again did before is in resumed/."
+            )
+        )
     if any(device.get("simulated") for device in document.get("devices", ())):
         lines.append(
             warning("Simulated devices: only the right to use one was scheduled, no GPU was used.")

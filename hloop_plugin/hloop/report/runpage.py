@@ -115,8 +115,8 @@ def _verdict(run: RunData) -> Markup:
     if resumed := (document.get("evidence") or {}).get("resumed"):
         lines.append(
             warning(
-                f"Resumed, {len(resumed) + 1} sessions: its time is not that of a run in one piece, "
-                "and what jobs that ran again did before is in resumed/."
+                f"Resumed, {len(resumed) + 1} sessions: its time is not that of a run in one "
+                "piece, and what jobs that ran again did before is in resumed/."
             )
         )
     if any(device.get("simulated") for device in document.get("devices", ())):

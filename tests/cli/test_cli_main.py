@@ -71,8 +71,8 @@ def test_programs_get_one_json_document_on_stdout(hloop, no_answer):
 
 
 def test_a_wrong_command_line_says_where_help_is(hloop):
-    assert hloop("run", "--plan", "plan.json").err == (
-        "hloop: Missing option '--run-dir'. See hloop run --help\n"
+    assert hloop("compare", "--baseline", "run").err == (
+        "hloop: Missing option '--candidate'. See hloop compare --help\n"
     )
 
 

@@ -54,6 +54,11 @@ GOLDEN = {
         "sha256:959c47f2f62ad340cf3f419ae0370a58fa276e64b8efdff277a3305523425b0f",
         "sha256:dd3d94cd4cfbb4bd67acb1ea612f4a2136f99f200709999cf38faed11883d1ac",
     ),
+    "watching.yaml": (
+        "0525dd9ec38beeb7c22aa2a75ca7e963456b6ae8945f0dca9f973dfdd7768d45",
+        "sha256:dedd0a590c97bd66a1f71a3ff2b8b76855075b3a546b9f005d2eabba9ae75f2e",
+        "sha256:e29ead80a350a1b67d99564a33ffcd1fdc1e6fee7b01442ad490562cc6f80c4d",
+    ),
 }
 
 

@@ -135,7 +135,7 @@ def test_additions_are_written_only_where_they_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["every_field.yaml", "minimal.json", "waves.yaml", "additions.yaml"]
+    "name", ["every_field.yaml", "minimal.json", "waves.yaml", "additions.yaml", "watching.yaml"]
 )
 def test_a_plan_written_and_read_again_is_equal(name: str) -> None:
     plan = load_plan(GOOD / name)

@@ -283,11 +283,6 @@ REASONS: list[tuple[str, str, Spoil]] = [
     ("not_formal", "plan: jobs[0].formal", drop("formal")),
     ("no_hard_timeout", "plan: jobs[0].budget.max_seconds", drop("budget")),
     (
-        "no_hard_timeout",
-        "plan: jobs[0].budget.max_seconds",
-        change_job(budget={"max_seconds": 1e300}),
-    ),
-    (
         "own_cache",
         "plan: jobs[0].environment.TRITON_CACHE_DIR",
         change_job(environment={"TRITON_CACHE_DIR": "/shared"}),

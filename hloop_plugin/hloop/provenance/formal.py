@@ -149,8 +149,7 @@ def _roles(job: Job) -> list[str]:
 
 def _job_problems(entry: RenderedJob, fidelity: Fidelity, where: str) -> Iterator[Problem]:
     job = entry.job
-    limit = job.seconds("max_seconds")
-    if limit is None or limit * 1000 > canonical.MAX_INTEGER:
+    if job.seconds("max_seconds") is None:
         yield Problem(
             "no_hard_timeout",
             f"{where}.budget.max_seconds",

@@ -647,6 +647,22 @@ STORIES: dict[str, tuple[Callable[[Copy], None], str]] = {
         "self_report_mismatch",
     ),
     "another candidate in the report": (report(candidate_ids=["z"]), "self_report_mismatch"),
+    "another beginning of the report": (
+        report(started_at="2026-01-01T00:00:00.000000Z"),
+        "self_report_mismatch",
+    ),
+    "another end of the report": (
+        report(completed_at="2026-01-01T00:00:00.000000Z"),
+        "self_report_mismatch",
+    ),
+    "a shorter run in the report": (report(elapsed_seconds=0.001), "self_report_mismatch"),
+    "a shorter makespan in the report": (
+        lambda copy: copy.edit(
+            "hloop_run.json",
+            lambda document: document["scheduling"].update(makespan_seconds=0.001),
+        ),
+        "self_report_mismatch",
+    ),
     "waves in the report": (report(waves=[["make"]]), "self_report_mismatch"),
     "another selection": (
         lambda copy: copy.edit(
@@ -748,6 +764,13 @@ def test_a_chain_made_anew_has_another_head(copy: Copy) -> None:
     copy.seal()
     assert copy.codes() == set()
     assert copy.codes(expect_head=before) == {"head_mismatch"}
+
+
+def test_without_the_report_nothing_has_the_head_that_was_kept(copy: Copy) -> None:
+    before = copy.head()
+    copy.path("hloop_run.json").unlink()
+    verdict = copy.verify(expect_head=before)
+    assert (verdict.unaltered, verdict.exit_code) == (False, 1)
 
 
 def test_without_a_report_there_is_no_answer(copy: Copy) -> None:

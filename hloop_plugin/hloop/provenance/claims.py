@@ -7,12 +7,12 @@ record. Nothing that is said here counts; what is said wrongly is a finding.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hloop.plan.render import RenderedPlan
 from hloop.portable import Portable
-from hloop.provenance.chain import REPORT_PATH, Chain, JobChain
+from hloop.provenance.chain import JOURNAL_PATH, REPORT_PATH, Chain, JobChain
 from hloop.provenance.reading import Refused, RunFiles
 from hloop.provenance.records import Status
 
@@ -234,8 +234,41 @@ def _check_run(chain: Chain, report: Mapping[str, Any]) -> None:
         _check_waves(chain, report, manifest)
         scheduling = report.get("scheduling") or {}
         fields = {"placement": manifest["placement"], "limits": manifest["limits"]}
+        # The jobs' entries have been held against their records.
+        fields |= _makespan(report["jobs"])
         _compare(chain, f"{REPORT_PATH}: scheduling", scheduling, fields)
+    if (journal := chain.read.get(JOURNAL_PATH)) is not None:
+        expected |= _times_of(journal.content.data) or {}
     _compare(chain, REPORT_PATH, report, expected)
+
+
+def _makespan(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """From the first start to the last end; nothing where a job that started has no end."""
+    spans = [
+        (job["start_offset_ns"], job["end_offset_ns"])
+        for job in jobs
+        if job.get("start_offset_ns") is not None
+    ]
+    if any(end is None for _, end in spans):
+        return {}
+    length = max(end for _, end in spans) - min(start for start, _ in spans) if spans else 0
+    return {"makespan_seconds": _seconds(length)}
+
+
+def _times_of(journal: bytes) -> dict[str, Any] | None:
+    """When the run began, how long it took and when it ended; None of what is no journal."""
+    try:
+        # A last line that was cut off is none.
+        events = [json.loads(line) for line in journal.split(b"\n")[:-1]]
+        times = {
+            "started_at": events[0]["time"],
+            "elapsed_seconds": _seconds(max(event["offset_ns"] for event in events)),
+        }
+        if events[-1]["event"] == "run_ended":
+            times["completed_at"] = events[-1]["time"]
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
+        return None
+    return times
 
 
 def _check_rules_run(chain: Chain, report: Mapping[str, Any]) -> None:

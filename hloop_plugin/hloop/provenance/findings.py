@@ -87,7 +87,9 @@ _NOTHING: frozenset[str] = frozenset()
 
 CATALOGUE: Mapping[str, Rule] = {
     # The head and the records
-    "head_mismatch": Rule("the report's digest is not the head that was given", _ASK, _ALTERED),
+    "head_mismatch": Rule(
+        "the report is not there, or its digest is not the head that was given", _ASK, _ALTERED
+    ),
     "report_missing": Rule(
         "there is no run report, so nothing holds the run's records together",
         "If the run was killed, run the plan again; else ask where the report is",

@@ -118,7 +118,9 @@ def verify(
     root = None if repo_root is None else os.path.abspath(repo_root)
     files = RunFiles(os.fspath(run_dir), root)
     chain = walk(files, root)
-    if expect_head is not None and chain.head is not None and chain.head != expect_head:
+    if expect_head is not None and chain.head is None and not files.is_there(REPORT_PATH):
+        chain.add("head_mismatch", REPORT_PATH, "there is no report", expect_head)
+    elif expect_head is not None and chain.head not in (None, expect_head):
         chain.add("head_mismatch", REPORT_PATH, f"the head is {chain.head}", expect_head)
     if attestation is not None:
         for finding in check_attestation(*attestation, chain.head, chain.report):

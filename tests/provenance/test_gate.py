@@ -320,7 +320,10 @@ def test_a_reason_is_told_and_nothing_is_written(
 
 @pytest.mark.parametrize(
     "text",
-    ["todo", "TBD", "FixMe", " unknown ", "missing", "N/A", "none", "null", "?", "xxx", " "],
+    [
+        *("todo", "TBD", "FixMe", " unknown ", "missing", "N/A", "none", "null", "?", "xxx", " "),
+        *("TODO: ask them", "tbd, see mail", "<TODO>", "T.B.D.", "-", "..."),
+    ],
 )
 def test_a_value_that_stands_in_for_another_is_no_value(
     case: FormalCase, hloop: Any, text: str

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ended_runs import run_plan
 from hloop import canonical
+from supervised import job
 
 Change = Callable[[Path], object]
 EVERY = {"train_repho_1", "eval_repho_1", "train_ppo_1", "eval_ppo_1"}
@@ -164,17 +166,26 @@ def test_a_run_that_is_given_twice_is_an_error_and_counts_once(hloop: Any, run_d
     assert (errors(outcome), outcome.document["counts"]["jobs"]) == (["same_run"], 4)
 
 
-def test_a_run_without_a_gate_is_an_error(hloop: Any, run_dir: Path) -> None:
+def test_every_job_of_a_formal_run_whose_gate_is_gone_is_a_fail(hloop: Any, run_dir: Path) -> None:
     shutil.rmtree(run_dir / "formal")
     outcome = hloop("tally", run_dir, "--json")
+    assert (outcome.code, fails(outcome.document)) == (1, EVERY)
+
+
+@pytest.fixture
+def exploratory(tmp_path: Path) -> Path:
+    return run_plan(tmp_path, job("a"))
+
+
+def test_a_run_that_is_not_formal_is_an_error(hloop: Any, exploratory: Path) -> None:
+    outcome = hloop("tally", exploratory, "--json")
     assert (outcome.code, errors(outcome)) == (1, ["not_formal"])
 
 
 def test_an_error_beside_a_good_run_is_no_success(
-    hloop: Any, run_dir: Path, successful: Any
+    hloop: Any, exploratory: Path, successful: Any
 ) -> None:
-    shutil.rmtree(run_dir / "formal")
-    outcome = hloop("tally", successful.run_dir, run_dir, "--json")
+    outcome = hloop("tally", successful.run_dir, exploratory, "--json")
     assert (outcome.code, outcome.document["counts"]["Success"]) == (1, 4)
 
 

@@ -7,6 +7,7 @@ for one that is not known. Here it is read, and what it claims of files is held 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,11 @@ from hloop.files import FileDigest, FileRefused, hash_file
 from hloop.plan.contract import format_problems
 from hloop.plan.document import child
 
-STAND_INS = frozenset(
-    {"", "todo", "tbd", "fixme", "unknown", "missing", "n/a", "none", "null", "?", "xxx"}
-)
+STAND_INS = frozenset({"unknown", "missing", "n/a", "none", "null"})
 """What stands where a value is not known; compared without case and blanks around it."""
+
+TO_DO = frozenset({"todo", "tbd", "fixme", "xxx"})
+"""The same where it is the first word, whatever follows; compared without full stops, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +123,15 @@ def _stand_ins(value: Any, where: str) -> Iterator[Problem]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _stand_ins(item, child(where, index))
-    if value in (None, [], {}) or (
-        isinstance(value, str) and value.strip().casefold() in STAND_INS
-    ):
+    if value in (None, [], {}) or (isinstance(value, str) and _stands_in(value)):
         found = f"{json.dumps(value)} stands here"
         yield Problem("no_value", where, found, "a value", "Find it out and write it down")
+
+
+def _stands_in(text: str) -> bool:
+    text = text.strip().casefold()
+    first = re.split(r"[\s:,;]", text, maxsplit=1)[0].replace(".", "").strip("<>[]()")
+    return text in STAND_INS or first in TO_DO or not any(map(str.isalnum, text))
 
 
 def _twice(where: str, key: str, names: Sequence[str]) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from hloop.plan.model import Plan
 from hloop.provenance.chain import REPORT_PATH
 from hloop.provenance.formal import FormalKey, key_of
 from hloop.provenance.gatefolder import read_plain
+from hloop.provenance.records import FORMAL
 from hloop.provenance.verify import Verdict, verify
 
 SUCCESS, FAIL = "Success", "Fail"
@@ -124,7 +125,7 @@ def tally(run_dirs: Sequence[Path], *, repo_root: Path | None = None) -> Tally:
 def _count_run(result: Tally, run_dir: Path, repo_root: Path | None) -> None:
     verdict = verify(run_dir, repo_root=repo_root)
     paths = RunPaths(run_dir)
-    if not os.path.lexists(paths.formal.root):
+    if verdict.run_kind != FORMAL and not os.path.lexists(paths.formal.root):
         found = "it is a run without a gate"
         result.errors.append(Problem("not_formal", str(run_dir), found, "a formal run"))
         return

@@ -387,6 +387,14 @@ def test_a_report_that_is_none_is_refused(own_run: Path, tmp_path: Path, text: s
         export_crate(own_run, tmp_path / "crate")
 
 
+def test_a_run_without_a_plan_is_refused_as_such(own_run: Path, tmp_path: Path):
+    (own_run / "hloop_run.json").unlink()
+    (own_run / "hloop_run.json").write_text('{"_type": "hloop/rules_run/v1"}')
+    with pytest.raises(ReportError) as caught:
+        export_crate(own_run, tmp_path / "crate")
+    assert [problem.code for problem in caught.value.problems] == ["no_plan"]
+
+
 def test_a_run_whose_records_are_broken_can_be_exported(own_run: Path, tmp_path: Path):
     for path in own_run.rglob("scheduled_job.json"):
         path.unlink()

@@ -19,7 +19,7 @@ from hloop.files import RunPaths, sha256_bytes
 from hloop.plan.contract import schema_problems
 from hloop.plan.load import load_plan
 from hloop.plan.model import Plan
-from hloop.provenance.records import REPORT
+from hloop.provenance.records import REPORT, RULES_RUN
 
 MAX_PROBLEMS = 20
 _OF_RUN = ("experiment_digest", "executor", "versions")
@@ -101,6 +101,10 @@ def _report(path: Path, data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         problem = Problem("not_json", "", f"not JSON: {error}", f"a report, {REPORT!r}")
         raise ReportError(problem, file=path) from error
+    if isinstance(document, dict) and document.get("_type") == RULES_RUN:
+        found = "it is the report of a run that has no plan"
+        problem = Problem("no_plan", "", found, "the run of a plan", "`hloop verify` takes it")
+        raise ReportError(problem, file=path)
     problems = schema_problems(document, "hloop-run") or list(_lacking(document))
     if problems:
         raise ReportError(problems[:MAX_PROBLEMS], file=path)

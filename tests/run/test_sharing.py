@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Iterator
@@ -329,9 +330,8 @@ def test_with_placement_any_another_device_does(runs: Runs, one_is_gone: dict[st
 def test_the_lease_of_a_lost_device_is_given_back(runs: Runs, one_is_gone: dict[str, Any]) -> None:
     run = runs.begin(gpu("a"), **one_is_gone)
     run.ended("a")
-    folder = LeaseFolder.open(runs.leases)
-    assert folder.holder("GPU-" + "2" * 8) == (False, None)
-    folder.close()
+    with contextlib.closing(LeaseFolder.open(runs.leases)) as folder:
+        assert folder.holder("GPU-" + "2" * 8) == (False, None)
 
 
 # Turns, step by step

@@ -160,12 +160,14 @@ class Sharing:
             del self._waits[job_id]
         if kept or self._blocked:
             self._poll()
-        self._granted.update(found)
         events: list[Event] = []
         for device in found:
             if reason := self._observer.loss(self._table.devices[device]):
+                self._spare.pop(device).release()
                 events += self.lose(device, reason)
-        return events + [DeviceGranted(device) for device in found]
+            else:
+                self._granted.add(device)
+        return events + [DeviceGranted(device) for device in sorted(self._granted)]
 
     def _gather(self, want: Want, taken: Iterable[int]) -> tuple[list[int], set[int]]:
         """Lease devices for a want. Gives those that can be granted, and those whose turn or

@@ -299,7 +299,9 @@ class PlanRun:
         message = f"the supervisor died, and the job with it: {trouble}"
         stories = read_stories(self.rendered.jobs, read_journal(self.paths.journal))
         for name, story in stories.items():
-            if story.started is not None and story.ended is None:
+            # It may have died in the moment between a job's start and the journal's line.
+            begun = story.started is not None or self.paths.job(name).scheduled.exists()
+            if begun and story.ended is None:
                 self.bury(name, Outcome(Status.FAILED, Failure("supervisor_died", message)))
 
     def bury(self, name: str, outcome: Outcome) -> None:

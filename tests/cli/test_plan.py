@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hloop.plan.identity import experiment_digest, placement_digest, plan_semantic_hash
 from hloop.plan.load import load_plan
+from hloop.run.page import SWITCH
 
 SIX_JOBS: list[dict[str, Any]] = [
     {
@@ -351,7 +352,9 @@ def test_a_run_launches_what_the_plan_shows(hloop, tmp_path, monkeypatch):
         # Every attempt has a mark of its own.
         del environment["HLOOP_ATTEMPT"]
         added = {k: v for k, v in environment.items() if os.environ.get(k) != v}
-        launched[job_id] = (arguments[1:], cwd, added, sorted(os.environ.keys() - environment))
+        # What only concerns the run's own page is no job's business.
+        unset = os.environ.keys() - environment - {SWITCH}
+        launched[job_id] = (arguments[1:], cwd, added, sorted(unset))
     shown = {
         launch["job_id"]: (
             launch["argv"][3:],

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hloop.cli.options import JsonOption, ModesOption, RepoRootOption, modes_of, repo_root_or_here
+from hloop.cli.options import (
+    JsonOption,
+    MimicxRootOption,
+    ModesOption,
+    RepoRootOption,
+    modes_of,
+    repo_root_or_here,
+)
 from hloop.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -55,12 +62,7 @@ def command(
             "CUDA_VISIBLE_DEVICES.",
         ),
     ] = "auto",
-    mimicx_root: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The MimicX checkout, where the configuration needs one."
-        ),
-    ] = None,
+    mimicx_root: MimicxRootOption = None,
     repo_root: RepoRootOption = None,
     as_json: JsonOption = False,
 ) -> None:

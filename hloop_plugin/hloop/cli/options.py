@@ -71,6 +71,10 @@ RepoRootOption = Annotated[
         help="The folder that {repo_root} stands for. [default: the current folder]",
     ),
 ]
+MimicxRootOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="The MimicX checkout, where the configuration needs one."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 

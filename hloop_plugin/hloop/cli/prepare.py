@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hloop.cli.options import JsonOption, RepoRootOption, repo_root_or_here
+from hloop.cli.options import JsonOption, MimicxRootOption, RepoRootOption, repo_root_or_here
 from hloop.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -60,12 +60,7 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print a line for each job, and write nothing.")
     ] = False,
-    mimicx_root: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The MimicX checkout, where the configuration needs one."
-        ),
-    ] = None,
+    mimicx_root: MimicxRootOption = None,
     repo_root: RepoRootOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,4 +1,5 @@
-"""A test fails if it leaves something behind: a process, a thread or an open descriptor."""
+"""A test fails if it leaves something behind: a process, a thread, an open descriptor, or
+another environment than it found."""
 
 from __future__ import annotations
 
@@ -18,6 +19,9 @@ from hloop.run.page import OFF, SWITCH
 # What ends by itself has this long to do so.
 PATIENCE = 5.0
 
+# pytest sets this one anew for each phase of a test.
+PYTESTS_OWN = "PYTEST_CURRENT_TEST"
+
 
 def pytest_configure() -> None:
     # What a test's processes leave behind comes to this one, and can be seen.
@@ -28,11 +32,12 @@ def pytest_configure() -> None:
 
 @dataclass(frozen=True)
 class Belongings:
-    """What this process has: children, threads and open descriptors."""
+    """What this process has: children, threads, open descriptors and an environment."""
 
     children: frozenset[int]
     threads: frozenset[threading.Thread]
     descriptors: frozenset[str]
+    environment: frozenset[tuple[str, str]]
 
     @classmethod
     def now(cls) -> Belongings:
@@ -41,6 +46,7 @@ class Belongings:
             frozenset(threading.enumerate()),
             # Without the one that the list was read through.
             frozenset(filter(os.path.lexists, glob.glob("/proc/self/fd/*"))),
+            frozenset(item for item in os.environ.items() if item[0] != PYTESTS_OWN),
         )
 
 
@@ -53,7 +59,8 @@ def left_behind(before: Belongings) -> list[str]:
                 found.append(f"process {pid} ({_command(pid)})")
     found += [f"thread {thread.name}" for thread in now.threads - before.threads]
     found += [f"{path} ({os.readlink(path)})" for path in now.descriptors - before.descriptors]
-    return found
+    changed = {name for name, _ in now.environment ^ before.environment}
+    return found + [f"another value of the environment variable {name}" for name in changed]
 
 
 def _command(pid: int) -> str:

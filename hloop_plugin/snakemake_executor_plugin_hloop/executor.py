@@ -66,7 +66,7 @@ class Executor(RealExecutor):
         self._environment: dict[str, str] = {}
         self._table: DeviceTable
         self._claimed = False
-        self._makes_page = False
+        self._switch: dict[str, str] = {}
         self._run_lock: RunLock | None = None
         self._ended = False
         self._trouble = ""
@@ -133,9 +133,9 @@ class Executor(RealExecutor):
             self._run_lock.release()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
+        os.environ.update(self._switch)
         if goodbye is not None:
-            with_page = self._claimed and self._makes_page
-            say_goodbye(goodbye, self.logger.info, with_page=with_page)
+            say_goodbye(goodbye, self.logger.info, claimed=self._claimed)
 
     def cancel(self) -> None:
         if self._client is not None:
@@ -188,7 +188,7 @@ class Executor(RealExecutor):
         except HloopError as error:
             raise WorkflowError(str(error)) from None
         self._take_signals()
-        self._makes_page = take_switch()
+        self._switch = take_switch()
         self._environment = dict(os.environ)
         keep = [] if self._run_lock is None else [self._run_lock.fd]
         try:

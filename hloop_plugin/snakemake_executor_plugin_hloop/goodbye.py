@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 
-def say_goodbye(goodbye: dict[str, Any], say: Callable[[str], None], *, with_page: bool) -> None:
-    """Say how the run ended and where its report is; then have its page made.
+def say_goodbye(goodbye: dict[str, Any], say: Callable[[str], None], *, claimed: bool) -> None:
+    """Say how the run ended and where its report is; then have the page of a claimed run made.
 
     Raises:
         WorkflowError: there is no report.
     """
-    from hloop.run.page import make_page
+    from hloop.run.page import is_wanted, make_page
     from hloop.run.report import goodbye_text
     from snakemake.exceptions import WorkflowError
 
@@ -22,5 +22,7 @@ def say_goodbye(goodbye: dict[str, Any], say: Callable[[str], None], *, with_pag
     if not goodbye.get("status"):
         return
     say(f"hloop: {goodbye_text(goodbye)}")
-    if with_page and (trouble := make_page(os.path.dirname(goodbye["report"]))):
+    if not (claimed and is_wanted()):
+        return
+    if trouble := make_page(os.path.dirname(goodbye["report"])):
         say(f"hloop: {trouble}")

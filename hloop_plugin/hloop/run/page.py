@@ -25,9 +25,9 @@ def is_wanted() -> bool:
     return os.environ.get(SWITCH) != OFF
 
 
-def take_switch() -> bool:
-    """Say the same, and take the switch out of the environment: no job inherits it."""
-    return os.environ.pop(SWITCH, None) != OFF
+def take_switch() -> dict[str, str]:
+    """Take the switch out of the environment, where jobs would inherit it; give what it was."""
+    return {SWITCH: os.environ.pop(SWITCH)} if SWITCH in os.environ else {}
 
 
 def make_page(run_dir: str | Path) -> str:

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hloop.report.profilecompare import kernel_times
 
 HEADER = (
     "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
 )
 
 
-def row(name: str, time: int) -> str:
-    return f'50.0,{time},10,1.0,1.0,1,1,0.0,"{name}"\n'
+def row(name: str, time: int | str, share: float = 100.0) -> str:
+    return f'{share},{time},10,1.0,1.0,1,1,0.0,"{name}"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +28,27 @@ def compared(hloop: Any, base: str, cand: str, *options: object) -> Any:
     return hloop("profile-compare", "base.csv", "cand.csv", *options)
 
 
-BASE = HEADER + row("gemm<float, 4>", 600) + row("relu", 400)
+BASE = HEADER + row("gemm<float, 4>", 600, 60.0) + row("relu", 400, 40.0)
+MEMORY = HEADER.replace("Instances", "Count").replace("Name", "Operation")
+# What `nsys stats --format csv` prints of a profile, shortened.
+WHOLE = f"""Generating SQLite file p.sqlite from p.nsys-rep
+Processing [p.sqlite] with [/opt/nvidia/reports/cuda_api_sum.py]...
+
+ ** CUDA API Summary (cuda_api_sum):
+
+{HEADER.replace("Instances", "Num Calls")}100.0,9000,3,3000.0,3000.0,3000,3000,0.0,cudaLaunchKernel
+
+Processing [p.sqlite] with [/opt/nvidia/reports/cuda_gpu_kern_sum.py]...
+
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+{BASE}
+Processing [p.sqlite] with [/opt/nvidia/reports/cuda_gpu_mem_time_sum.py]...
+
+ ** CUDA GPU MemOps Summary (by Time) (cuda_gpu_mem_time_sum):
+
+{MEMORY}100.0,7000,1,7000.0,7000.0,7000,7000,0.0,[CUDA memset]
+"""
 
 
 @pytest.mark.parametrize(
@@ -54,9 +75,24 @@ def test_kernels_that_are_new_or_gone_are_listed(hloop: Any) -> None:
     assert {"new kernel: fused", "gone kernel: gemm<float, 4>"} < set(outcome.out.splitlines())
 
 
-def test_lines_before_the_table_are_skipped(hloop: Any) -> None:
-    cand = "Processing [p.sqlite] with [cuda_gpu_kern_sum.py]...\n\n" + BASE
-    assert compared(hloop, BASE, cand, "--epochs", 1, "--json").document["slowdown"] == 0
+@pytest.mark.parametrize(
+    "report",
+    [
+        WHOLE,
+        WHOLE.replace("\n\n", "\n"),
+        WHOLE.replace("\n", "\r\n"),
+        BASE.replace(",600,", ',"600",').replace(",400,", ',"0,400",'),
+        "".join(",".join(f'"{cell}"' for cell in HEADER[:-1].split(",")) + "\n")
+        + BASE.removeprefix(HEADER),
+        "Total Time (ns),Name\n1000,relu\n",
+        # Four more kernels of 0.0 %, as most are; and shares that no profiler gave.
+        BASE + 4 * row("small", 0, 0.0),
+        HEADER + row("relu", 500, 10.0) + row("gelu", 500, 40.0),
+    ],
+)
+def test_the_table_of_kernels_is_found(report: str) -> None:
+    Path("p.csv").write_text(report)
+    assert sum(kernel_times(Path("p.csv")).values()) == 1000
 
 
 @pytest.mark.parametrize(
@@ -66,9 +102,20 @@ def test_lines_before_the_table_are_skipped(hloop: Any) -> None:
         (BASE, BASE, ("--epochs", 0), "0 epochs"),
         (BASE, BASE, ("--base-epochs", 1), "--cand-epochs"),
         (HEADER + row("relu", 0), BASE, ("--epochs", 1), "no time in kernels"),
-        (HEADER, BASE, ("--epochs", 1), "no time in kernels"),
-        ("", BASE, ("--epochs", 1), "no column"),
-        ("Name,Calls\nrelu,3\n", BASE, ("--epochs", 1), "no column"),
+        (BASE, HEADER, ("--epochs", 1), "no time in kernels"),
+        ("", BASE, ("--epochs", 1), "no tables of kernels"),
+        ("Name,Calls\nrelu,3\n", BASE, ("--epochs", 1), "no tables of kernels"),
+        (BASE.replace("(ns)", "(ms)"), BASE, ("--epochs", 1), "no tables of kernels"),
+        (WHOLE.split("cuda_gpu_kern_sum")[0], BASE, ("--epochs", 1), "no tables of kernels"),
+        (WHOLE + WHOLE, BASE, ("--epochs", 1), "2 tables of kernels"),
+        (BASE, BASE + row("gelu", "1.5"), ("--epochs", 1), "the time '1.5'"),
+        (BASE, BASE + row("gelu", "-1"), ("--epochs", 1), "the time '-1'"),
+        (
+            BASE,
+            BASE.replace(row("relu", 400, 40.0), row("relu", 100, 10.0)),
+            ("--epochs", 1),
+            "up to 70.0 %",
+        ),
         (BASE, BASE[:-1], ("--epochs", 1), "cut off"),
         (BASE, BASE[:-4], ("--epochs", 1), "cut off"),
         (BASE, BASE[:-20], ("--epochs", 1), "of 9 columns"),

@@ -6,6 +6,7 @@ has a row for each kernel. What cannot be computed is an error, and never a slow
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -16,7 +17,13 @@ from hloop.errors import Problem, ReportError
 
 NAME_COLUMN = "Name"
 TIME_COLUMN = "Total Time (ns)"
+SHARE_COLUMN = "Time (%)"
 REPORT = "cuda_gpu_kern_sum"
+
+# Tables of other reports have times and names as well, and one of these.
+_OTHERS = {"Num Calls", "Count", "Source"}
+# What `nsys stats` prints between two reports.
+_BETWEEN = ("Processing [", "Generating ", "Using ", "NOTICE:", "SKIPPED:", "** ")
 
 
 def compare_profiles(
@@ -43,7 +50,7 @@ def compare_profiles(
 
     Raises:
         ReportError: there is no such report, it is broken or cut off, the epochs are not known
-            or none, or the baseline has no time in kernels.
+            or none, or a profile has no time in kernels.
     """
     if not (math.isfinite(threshold) and threshold >= 0):
         raise ReportError(Problem("threshold", "--threshold", f"{threshold}", "0 or more"))
@@ -61,9 +68,11 @@ def compare_profiles(
             raise ReportError(problem, file=path)
         sides.append((report, kernels, epochs, sum(kernels.values()) / epochs))
     (_, before, _, base), (_, after, _, cand) = sides
-    if base == 0:
-        problem = Problem("base_zero", TIME_COLUMN, "the baseline has no time in kernels")
-        raise ReportError(problem, file=sides[0][0])
+    for report, kernels, *_ in sides:
+        if not sum(kernels.values()):
+            # A candidate without kernels is not fast: nothing was captured.
+            problem = Problem("no_time", TIME_COLUMN, "the profile has no time in kernels")
+            raise ReportError(problem, file=report)
     slowdown = cand / base - 1
     return {
         **{
@@ -98,21 +107,19 @@ def kernel_times(path: Path) -> dict[str, int]:
         raise ReportError(
             Problem("unreadable", "", f"cannot be read: {error}"), file=path
         ) from None
-    # The profiler may print lines about its work before the table.
     lines = text.splitlines(keepends=True)
-    start = next((i for i, line in enumerate(lines) if TIME_COLUMN in line), None)
-    if start is None:
-        found = f"no column {TIME_COLUMN!r}"
+    starts = [number for number, line in enumerate(lines) if _is_header(line)]
+    if len(starts) != 1:
+        found = f"{len(starts) or 'no'} tables of kernels with the column {TIME_COLUMN!r}"
         action = f"Make it with: nsys stats --report {REPORT} --format csv PROFILE"
-        raise ReportError(Problem("no_report", "", found, f"a {REPORT}", action), file=path)
+        raise ReportError(Problem("no_report", "", found, f"one {REPORT}", action), file=path)
+    start = starts[0]
     rows = csv.reader(io.StringIO("".join(lines[start:])))
     header = [name.strip() for name in next(rows)]
-    if NAME_COLUMN not in header or TIME_COLUMN not in header:
-        found = f"the columns {', '.join(header)}"
-        raise ReportError(Problem("no_report", "", found, f"a {REPORT}"), file=path)
     kernels: dict[str, int] = {}
+    shares: list[tuple[int, float]] = []
     for number, row in enumerate(rows, start=start + 2):
-        if not row:
+        if not row or row[0].lstrip().startswith(_BETWEEN):
             break
         values = dict(zip(header, row, strict=False))
         time = values.get(TIME_COLUMN, "").replace(",", "")
@@ -122,10 +129,37 @@ def kernel_times(path: Path) -> dict[str, int]:
             raise ReportError(problem, file=path)
         name = values[NAME_COLUMN]
         kernels[name] = kernels.get(name, 0) + int(time)
+        with contextlib.suppress(KeyError, ValueError):
+            shares.append((int(time), float(values[SHARE_COLUMN])))
     if not lines[-1].endswith(("\n", "\r")):
         found = "the last line has no end: the report was cut off"
         raise ReportError(Problem("truncated", "", found, action="Make it again"), file=path)
+    if missing := _missing_share(shares):
+        found = f"the shares of its kernels add up to {100 - missing:.1f} %: rows are missing"
+        raise ReportError(Problem("truncated", "", found, "100 %", "Make it again"), file=path)
     return kernels
+
+
+def _is_header(line: str) -> bool:
+    """Tell the table's header; reports of other things may stand in the same file."""
+    if TIME_COLUMN not in line:
+        return False
+    names = {name.strip() for name in next(csv.reader([line]))}
+    return {NAME_COLUMN, TIME_COLUMN} <= names and not names & _OTHERS
+
+
+def _missing_share(shares: list[tuple[int, float]]) -> float:
+    """Give how many percent of the time the rows of a report lack that was cut between two rows.
+
+    0 also where the shares do not follow from the times, so that the report is not the profiler's.
+    """
+    told = sum(share for _, share in shares)
+    # Each share is rounded to a tenth.
+    if len(shares) < 2 or not 0 < told < 99.9 - 0.05 * len(shares):
+        return 0
+    of_all = sum(time for time, _ in shares) / told
+    follows = all(abs(time - share * of_all) <= 0.2 * of_all for time, share in shares)
+    return 100 - told if follows else 0
 
 
 def _report(path: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from hloop.cli.main import app
+from hloop.cli.main import application
 from hloop.run.settings import RunSettings
 from snakemake.cli import get_argument_parser
 from snakemake_executor_plugin_hloop import ExecutorSettings
@@ -78,7 +78,7 @@ def test_the_index_names_every_page():
 @cache
 def options() -> dict[str, set[str]]:
     """The options of each command of hloop, and of Snakemake with the plugin."""
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(application())
     known = {
         name: {"--help"}.union(
             *(

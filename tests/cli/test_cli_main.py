@@ -88,7 +88,7 @@ def test_an_error_has_its_own_exit_code(hloop, monkeypatch):
     def app(**_options: object) -> None:
         raise Answer("no")
 
-    monkeypatch.setattr(main_module, "app", app)
+    monkeypatch.setattr(main_module, "application", lambda: app)
     assert hloop().code == 1
 
 
@@ -96,7 +96,7 @@ def test_a_bug_is_no_answer_and_shows_its_traceback(hloop, monkeypatch):
     def app(**_options: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(main_module, "app", app)
+    monkeypatch.setattr(main_module, "application", lambda: app)
     outcome = hloop("--json")
     assert (outcome.code, "Traceback" in outcome.err) == (2, True)
     assert outcome.document["problems"][0]["found"] == "a bug in hloop: ZeroDivisionError('oops')"
@@ -119,6 +119,14 @@ def test_help_is_an_answer(hloop, command, option):
 def test_help_names_the_defaults(hloop):
     text = " ".join(hloop("run", "--help").out.split())
     assert "free first. [default: pinned]" in text
+
+
+def test_a_command_waits_for_no_other_ones_modules():
+    code = (
+        "import sys; from hloop.cli.main import application; application('run')\n"
+        "print(sorted(name for name in sys.modules if name.startswith('hloop.report')))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
 def test_the_version_is_told(hloop):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hloop.cli.main import app
+from hloop.cli.main import application
 from hloop.devices.leases import LeaseFolder
 from hloop.locks import Holder, Lock
 from typer.testing import CliRunner
@@ -17,7 +17,7 @@ ADA = Holder("/run", "s", "train", 7, 9, "ada", "node", "2026-03-01T08:00:00Z")
 
 
 def ask(*options: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["devices", *options])
+    result = CliRunner().invoke(application(), ["devices", *options])
     return result.exit_code, result.stdout
 
 
@@ -93,5 +93,5 @@ def test_it_says_no_where_there_is_none_and_why(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_entries_that_cannot_be_are_no_answer() -> None:
-    result = CliRunner().invoke(app, ["devices", "--devices", "simulated:none"])
+    result = CliRunner().invoke(application(), ["devices", "--devices", "simulated:none"])
     assert result.exception is not None and "names no devices" in str(result.exception)

@@ -6,44 +6,46 @@ import io
 import os
 import sys
 import traceback
+from importlib import import_module
 
 import typer
 
 from hloop import __version__
-from hloop.cli.attest import command as attest
-from hloop.cli.benchmark import command as benchmark
-from hloop.cli.check_seeds import command as check_seeds
-from hloop.cli.compare import command as compare
-from hloop.cli.devices import command as devices
-from hloop.cli.digest import command as digest
-from hloop.cli.doctor import command as doctor
-from hloop.cli.export import command as export
-from hloop.cli.gate import command as gate
-from hloop.cli.oracle import app as oracle
 from hloop.cli.output import print_error
-from hloop.cli.plan import command as plan
-from hloop.cli.prepare import command as prepare
-from hloop.cli.profile_compare import command as profile_compare
-from hloop.cli.recover import command as recover
-from hloop.cli.report import command as report
-from hloop.cli.run import command as run
-from hloop.cli.seeds import command as seeds
-from hloop.cli.simulate import command as simulate
-from hloop.cli.tally import command as tally
-from hloop.cli.verify import command as verify
-from hloop.cli.watch import command as watch
 from hloop.errors import HloopError, Problem
 
-app = typer.Typer(
-    name="hloop",
-    help="Run a fixed plan of cpu, gpu and io jobs on one machine with several GPUs.",
-    epilog="Exit codes: 0 yes, 1 no (a job failed, runs differ), 2 could not answer.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    # Plain help: `[default: …]` is no markup, and rich need not be imported.
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+COMMANDS = (
+    *("plan", "prepare", "run", "recover", "compare", "benchmark", "oracle", "simulate", "watch"),
+    *("report", "verify", "seeds", "check-seeds", "profile-compare", "digest", "export"),
+    *("attest", "gate", "tally", "devices", "doctor"),
 )
+"""The sub-commands, each a module of this package, in the order of ``hloop --help``."""
+
+
+def application(*wanted: str) -> typer.Typer:
+    """Make the command line of these commands; of all, if none is named.
+
+    A command needs no other one's modules, and all of them take as long to import as a small
+    command takes.
+    """
+    app = typer.Typer(
+        name="hloop",
+        help="Run a fixed plan of cpu, gpu and io jobs on one machine with several GPUs.",
+        epilog="Exit codes: 0 yes, 1 no (a job failed, runs differ), 2 could not answer.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        # Plain help: `[default: …]` is no markup, and rich need not be imported.
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_options)
+    for name in wanted or COMMANDS:
+        module = import_module(f"hloop.cli.{name.replace('-', '_')}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(module.command)
+    return app
 
 
 class UsageError(HloopError):
@@ -56,7 +58,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,
     version: bool = typer.Option(
@@ -66,29 +67,6 @@ def _options(
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit(2)
-
-
-app.command("plan")(plan)
-app.command("prepare")(prepare)
-app.command("run")(run)
-app.command("recover")(recover)
-app.command("compare")(compare)
-app.command("benchmark")(benchmark)
-app.add_typer(oracle, name="oracle")
-app.command("simulate")(simulate)
-app.command("watch")(watch)
-app.command("report")(report)
-app.command("verify")(verify)
-app.command("seeds")(seeds)
-app.command("check-seeds")(check_seeds)
-app.command("profile-compare")(profile_compare)
-app.command("digest")(digest)
-app.command("export")(export)
-app.command("attest")(attest)
-app.command("gate")(gate)
-app.command("tally")(tally)
-app.command("devices")(devices)
-app.command("doctor")(doctor)
 
 
 def main() -> None:
@@ -129,7 +107,8 @@ def _give_up_printing() -> int:
 def _run(*, as_json: bool) -> int:
     """Run the command line and give its exit code."""
     try:
-        return app(standalone_mode=False) or 0
+        named = [name for name in sys.argv[1:2] if name in COMMANDS]
+        return application(*named)(standalone_mode=False) or 0
     except HloopError as error:
         print_error(error, as_json=as_json)
         return error.exit_code

@@ -13,7 +13,7 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
-from importlib.metadata import distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +92,25 @@ def packages() -> dict[str, str]:
     found: dict[str, str] = {}
     for distribution in distributions():
         try:
-            metadata = distribution.metadata
-            name, version = metadata["Name"], metadata["Version"]
+            name, version = _name_and_version(distribution)
             # The rule of the packaging specifications.
             found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), valid_text(version))
         except Exception:
             # Whatever a foreign file can be wrong in: it must not stop a run.
             continue
     return dict(sorted(found.items()))
+
+
+def _name_and_version(distribution: Distribution) -> tuple[str, str]:
+    """Read what ``distribution.metadata`` has, which parses each package's whole description."""
+    files = ("METADATA", "PKG-INFO", "")
+    text = next(text for text in map(distribution.read_text, files) if text)
+    header = text.partition("\n\n")[0]
+    name, version = (
+        re.search(rf"(?im)^{key}:[ \t]*(.*?)[ \t]*$", header) for key in ("Name", "Version")
+    )
+    assert name is not None and version is not None
+    return name[1], version[1]
 
 
 def conda_export_digest(environ: Mapping[str, str]) -> str | None:

@@ -19,7 +19,6 @@ from hloop.plan.document import read_document
 from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
 from hloop.plan.registered import RegisteredFiles
 
-NATIVE_SCHEMA = "mimicx.native-hloop-benchmark.v1"
 PLAN_ID = "native_core4_rollout_diagnose_select_v1"
 SELECTION = "{run_dir}/selection.json"
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloop.errors import Problem, RunDirectoryError, WorkloadError
 from hloop.files import MATERIALIZED_PLAN_NAME, publish
@@ -19,10 +19,13 @@ from hloop.plan.contract import format_problems
 from hloop.plan.document import read_document
 from hloop.plan.load import load_plan, plan_from_document
 from hloop.plan.model import PLAN_SCHEMA, Plan
-from hloop.plan.native import NATIVE_SCHEMA, plan_from_native
-from hloop.plan.placeholder import Scalar
-from hloop.plan.sweep import SweepOptions
-from hloop.plan.workload import WORKLOAD_SCHEMA, expand_workload
+
+if TYPE_CHECKING:
+    from hloop.plan.placeholder import Scalar
+    from hloop.plan.sweep import SweepOptions
+
+WORKLOAD_SCHEMA = "hloop.workload.v1"
+NATIVE_SCHEMA = "mimicx.native-hloop-benchmark.v1"
 
 # The schema file of each format but the plan's.
 _SCHEMAS = {WORKLOAD_SCHEMA: "workload", NATIVE_SCHEMA: "native-benchmark"}
@@ -89,7 +92,8 @@ def read_config(
     mimicx_root = None if mimicx_root is None else mimicx_root.resolve()
     document, problems = read_document(config_path)
     name = _format(document, config_path)
-    if options not in (None, SweepOptions()) and name != WORKLOAD_SCHEMA:
+    says_nothing = options is None or options == type(options)()
+    if not says_nothing and name != WORKLOAD_SCHEMA:
         found = f"a file of the format {name} has no seeds, folds, tag or pool to choose"
         raise WorkloadError(Problem("no_sweep", "", found, f"a workload, {WORKLOAD_SCHEMA}"))
     if name == PLAN_SCHEMA:
@@ -99,8 +103,12 @@ def read_config(
     if problems := [*problems, *format_problems(document, _SCHEMAS[name])]:
         raise WorkloadError(problems, file=config_path)
     if name == NATIVE_SCHEMA:
+        from hloop.plan.native import plan_from_native
+
         plan = plan_from_native(document, file=config_path, mimicx_root=mimicx_root)
         return Prepared(plan, _benchmark_settings(document))
+    from hloop.plan.workload import expand_workload
+
     expanded = expand_workload(
         document,
         file=config_path,

@@ -24,8 +24,6 @@ from hloop.plan.pools import architecture_of
 from hloop.plan.profiles import profile_problems, with_profiles
 from hloop.plan.sweep import Sweep, SweepOptions, tells, unused_axes
 
-WORKLOAD_SCHEMA = "hloop.workload.v1"
-
 _RESERVED = (
     *("python", "mimicx_root", "constants", "candidate", "job_id", "inputs", "outputs"),
     *("folds", "tag", "architecture"),

@@ -11,10 +11,7 @@ from pathlib import Path
 from hloop.devices.resolve import UNRESOLVED, DeviceTable
 from hloop.errors import HloopError, Problem
 from hloop.files import RunPaths
-from hloop.plan.lint import name_jobs
 from hloop.plan.render import RenderedPlan
-from hloop.provenance.gate import rederive
-from hloop.provenance.gatefolder import read_files
 from hloop.run.settings import RunSettings
 from hloop.schedule.events import Placement
 
@@ -39,6 +36,10 @@ def check_formal(
     """
     if not settings.formal:
         return {}
+    from hloop.plan.lint import name_jobs
+    from hloop.provenance.gate import rederive
+    from hloop.provenance.gatefolder import read_files
+
     # Without a gate, the settings do not even give the devices.
     assert settings.gate is not None
     gate = Path(settings.gate)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from hloop.files import JobPaths, RunPaths
 from hloop.portable import Portable
-from hloop.provenance.formal import CACHE_FOLDERS
 from hloop.provenance.records import GATE, Reference, read_back
 
 
@@ -42,6 +41,8 @@ class FormalRun:
 
 def make_caches(paths: JobPaths) -> dict[str, str]:
     """Make the cache folders of a formal job, and give the variables that lead to them."""
+    from hloop.provenance.formal import CACHE_FOLDERS
+
     variables = {}
     for name, folder in CACHE_FOLDERS.items():
         (paths.cache / folder).mkdir(parents=True)

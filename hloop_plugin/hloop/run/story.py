@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloop import canonical
 from hloop.files import RunPaths
 from hloop.plan.render import RenderedArtifact, RenderedJob
-from hloop.provenance.chain import JobChain
-from hloop.provenance.reading import RUN_DIR
 from hloop.provenance.records import ATTEMPT_STATUS, Reference, Status
+
+if TYPE_CHECKING:
+    from hloop.provenance.chain import JobChain
 
 
 @dataclass(slots=True)
@@ -115,6 +116,8 @@ def told_by_records(job: JobChain, entry: RenderedJob) -> dict[str, Any]:
     Args:
         job: holds a status that can be used.
     """
+    from hloop.provenance.reading import RUN_DIR
+
     assert job.status is not None
     status, record, scheduled = job.status, job.record, job.scheduled or {}
     size = len(canonical.dumps(status))

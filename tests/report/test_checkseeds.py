@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hloop.errors import HloopError
 from hloop.plan.model import Artifact, CompareMode, Job, Plan, ResourceClass
 from hloop.report.checkseeds import check_seeds
 from synthetic_run import SyntheticRun
@@ -44,6 +45,7 @@ def run_of(
         run.run(one.job_id, 10 + 20 * position, 20 + 20 * position, status)
     run.end(500, status)
     run.write()
+    run.paths.plan.write_text(json.dumps(run.plan.to_document()))
     return run.paths.root
 
 
@@ -101,6 +103,12 @@ def test_two_runs_are_taken_together(tmp_path: Path) -> None:
     ]
 
 
+def test_a_run_is_not_held_against_itself(tmp_path: Path) -> None:
+    run_dir = run_of(tmp_path, (A, {"x": 0.1}), (B, {"x": 0.2}))
+    with pytest.raises(HloopError, match="the same run as"):
+        check_seeds([run_dir, run_dir])
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -118,6 +126,84 @@ def test_the_seeds_of_modules_belong_to_the_seed(tmp_path: Path) -> None:
     jobs = [job(n, s, command=("t", str(s), str(2**63 + s))) for n, s in (("a", 7), ("b", 8))]
     found = checked(tmp_path, *((one, {"x": 0.1}) for one in jobs))
     assert found["different"] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # The seeds are among the numbers of a result.
+        ("loss 0.5 after 1", "loss 0.5 after 1"),
+        ('{"seed": 0, "loss": 0.5, "steps": 1}', '{"seed": 1, "loss": 0.5, "steps": 1}'),
+        # An output says where it lies, or has a word that is one job's name.
+        ("RUN/a/result.json: 3", "RUN/b/result.json: 3"),
+        ("a rose is a rose", "a rose is a rose"),
+        ("train_a: 3", "train_b: 3"),
+    ],
+)
+def test_a_seed_that_is_ignored_is_found_whatever_its_number(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    contents = [text.replace("RUN", str(tmp_path / "run")) for text in (first, second)]
+    jobs = (job("a", 0, outputs=BYTES["a"]), job("b", 1, outputs=BYTES["b"]))
+    found = checked(tmp_path, *zip(jobs, contents, strict=True))
+    assert [finding["code"] for finding in found["findings"]] == ["seed_ignored"]
+
+
+BYTES = {
+    name: (Artifact("result", f"{{run_dir}}/{name}/result.json"),) for name in ("a", "b", "c", "d")
+}
+
+
+def test_a_fold_is_no_seed_where_the_two_are_equal(tmp_path: Path) -> None:
+    points = {"a": (0, 0), "b": (0, 1), "c": (1, 0), "d": (1, 1)}
+    jobs = [
+        (job(name, seed, command=("t", "--seed", str(seed), "--fold", str(fold))), {"x": fold})
+        for name, (seed, fold) in points.items()
+    ]
+    assert [finding["jobs"] for finding in checked(tmp_path, *jobs)["findings"]] == [
+        ["run/train_a", "run/train_c"],
+        ["run/train_b", "run/train_d"],
+    ]
+
+
+@pytest.mark.parametrize("told", ["command", "environment", "needs"])
+def test_the_same_seed_under_other_settings_is_not_the_same_job(tmp_path: Path, told: str) -> None:
+    """Also where only the job before was told the settings."""
+    made = []
+    for name, seed, rate in (("a", 1, 1), ("b", 2, 1), ("c", 1, 9), ("d", 2, 9)):
+        settings = {
+            "command": {"command": ("t", str(seed), str(rate))},
+            "environment": {"command": ("t", str(seed)), "environment": {"RATE": str(rate)}},
+            "needs": {"command": ("t", str(seed)), "depends_on": (f"train_{name}0",)},
+        }[told]
+        made.append((job(f"{name}0", None, command=("prepare", str(rate))), "x"))
+        made.append((job(name, seed, **settings), {"x": 10 * seed + rate}))
+    found = checked(tmp_path, *made)
+    assert (found["findings"], found["different"], found["repeated"]) == ([], 2, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--seed", "SEED", "--replay", "MODULE"),
+        ("--seed=SEED", "--name", "train_NAME"),
+        ("--name", "exp_seedSEED"),
+    ],
+)
+def test_jobs_that_are_told_their_seed_or_name_differ_in_the_seed_alone(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    # The default seed leaves the base of a module, which is a short number.
+    made = []
+    for name, seed, module in (("r1", 42, "48879"), ("r2", 43, "3318862629515972094")):
+        words = [
+            item.replace("SEED", str(seed)).replace("MODULE", module).replace("NAME", name)
+            for item in arguments
+        ]
+        made.append((job(name, seed, command=("t", *words)), f"module {module}"))
+    assert [f["code"] for f in checked(tmp_path, *made)["findings"]] == (
+        ["seed_ignored"] if "MODULE" in arguments else []
+    )
 
 
 def test_jobs_that_failed_are_not_compared(tmp_path: Path) -> None:

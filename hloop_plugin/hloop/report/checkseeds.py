@@ -1,39 +1,50 @@
 """Was a seed used, or only accepted? Told from the outputs of jobs that differ in it alone.
 
-The same seed twice must give the same outputs, and another seed others. Of a file that only says
-which seed it was given, the seed does not count. Nothing is run and nothing is written.
+The same seed twice must give the same outputs, and another seed others. That a file says which
+seed and which job it is of does not count. Nothing is run and nothing is written.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import itertools
-import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import comb
 from pathlib import Path
 from typing import Any
 
+from hloop.errors import PlanError, Problem, ReportError
+from hloop.files import RunPaths
+from hloop.plan.load import load_plan
+from hloop.plan.model import Job
 from hloop.report.load import RunReport, load_report
+from hloop.report.seedoutputs import digests_without, numbers_of, text_of
 
-MAX_BYTES = 64 * 2**20
-"""Of a larger output only the digest is looked at."""
-
-Job = Mapping[str, Any]
+Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _Told:
-    """A completed job with a seed, and what its outputs hold beyond the seed."""
+class _Ran:
+    """A completed job with a seed.
+
+    Attributes:
+        told: the numbers that its command has of its seed: itself, and the seeds of modules.
+    """
 
     run_dir: Path
-    job_id: str
-    seed: int
-    contents: tuple[tuple[str, str], ...]
+    entry: Entry
+    told: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.run_dir.name}/{self.entry['job_id']}"
+
+    @property
+    def seed(self) -> int:
+        return int(self.entry["seed"])
 
 
 def check_seeds(run_dirs: Sequence[Path]) -> dict[str, Any]:
@@ -41,147 +52,203 @@ def check_seeds(run_dirs: Sequence[Path]) -> dict[str, Any]:
 
     Returns:
         ``groups``: of each such group its ``command``, ``jobs`` and ``seeds``; ``findings``: of
-        each its ``code`` (``seed_ignored`` or ``not_reproducible``) and two ``jobs``;
-        ``different`` and ``repeated``: how many pairs of each kind were compared; ``passed``:
-        None where no two seeds could be compared and nothing was found.
+        each its ``code`` (``seed_ignored`` or ``not_reproducible``), two ``seeds`` and two
+        ``jobs``, the first with which it is so and another; ``different`` and ``repeated``: how
+        many pairs of each kind were compared; ``passed``: None where no two seeds could be
+        compared and nothing was found.
 
     Raises:
-        ReportError: a report cannot be read.
+        ReportError: a report cannot be read, or two are of the same run.
     """
-    groups: dict[tuple[Any, ...], list[_Told]] = defaultdict(list)
-    for run_dir in run_dirs:
-        report = load_report(run_dir)
-        for job in report.jobs.values():
-            if job.get("seed") is not None and job.get("status") == "completed":
-                contents = _contents(report, job)
-                if contents:
-                    told = _Told(report.run_dir, str(job["job_id"]), job["seed"], contents)
-                    groups[_same_but_for_the_seed(job)].append(told)
-    pairs = [pair for jobs in groups.values() for pair in itertools.combinations(jobs, 2)]
-    findings = [
-        {"code": code, "seeds": [one.seed, two.seed], "jobs": [_name(one), _name(two)]}
-        for one, two in pairs
-        for code in _finding(one, two)
-    ]
-    different = sum(one.seed != two.seed for one, two in pairs)
+    reports: dict[str, RunReport] = {}
+    for report in map(load_report, run_dirs):
+        if report.sha256 in reports:
+            other = reports[report.sha256].path
+            problem = Problem("same_run", "", f"the same run as {other}", "another run")
+            raise ReportError(problem, file=report.path)
+        reports[report.sha256] = report
+    groups = _groups(list(reports.values()))
+    findings = [finding for group in groups for finding in _findings(group)]
+    pairs = sum(comb(len(group), 2) for group in groups)
+    repeated = sum(
+        comb(count, 2) for group in groups for count in Counter(r.seed for r in group).values()
+    )
     return {
         "groups": [
             {
-                "command": list(key[1]),
-                "jobs": [_name(job) for job in jobs],
-                "seeds": sorted({job.seed for job in jobs}),
+                "command": list(group[0].entry["command"]),
+                "jobs": [ran.name for ran in group],
+                "seeds": sorted({ran.seed for ran in group}),
             }
-            for key, jobs in groups.items()
+            for group in groups
         ],
         "findings": findings,
-        "different": different,
-        "repeated": len(pairs) - different,
-        "passed": False if findings else True if different else None,
+        "different": pairs - repeated,
+        "repeated": repeated,
+        "passed": False if findings else True if pairs > repeated else None,
     }
 
 
-def _finding(one: _Told, two: _Told) -> Iterable[str]:
-    if one.seed == two.seed and one.contents != two.contents:
-        yield "not_reproducible"
-    elif one.seed != two.seed and one.contents == two.contents:
-        yield "seed_ignored"
+# Which jobs differ in their seed alone
 
 
-def _name(job: _Told) -> str:
-    return f"{job.run_dir.name}/{job.job_id}"
+def _groups(reports: Sequence[RunReport]) -> list[list[_Ran]]:
+    """Give the completed jobs with a seed, those together that differ in it alone."""
+    jobs = [(report, entry) for report in reports for entry in report.jobs.values()]
+    planned = {report.path: _planned(report.run_dir) for report in reports}
+    words = [_words(entry, planned[report.path].get(entry["job_id"])) for report, entry in jobs]
+    groups: dict[str, list[_Ran]] = defaultdict(list)
+    # What jobs do, their seeds left out: also of those that others depend on.
+    deeds: dict[tuple[Path, str], str] = {}
+    makers: dict[tuple[Path, str], str] = {}
+    for (report, entry), (text, told) in zip(jobs, _without_seeds(jobs, words), strict=True):
+        before = {makers.get((report.path, path["path"])) for path in entry.get("inputs") or ()}
+        if plan := planned[report.path].get(entry["job_id"]):
+            before |= {deeds.get((report.path, job_id)) for job_id in plan.depends_on}
+        whole = "\0".join((text, *sorted(filter(None, before))))
+        deed = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()
+        deeds[report.path, entry["job_id"]] = deed
+        makers |= {(report.path, path["path"]): deed for path in entry.get("outputs") or ()}
+        if entry.get("seed") is not None and entry.get("status") == "completed":
+            ran = _Ran(report.run_dir, entry, told)
+            if _outputs(ran):
+                groups[deed].append(ran)
+    return list(groups.values())
 
 
-def _same_but_for_the_seed(job: Job) -> tuple[Any, ...]:
-    """Give what two jobs share that differ in their seed alone: command and registered inputs."""
+def _planned(run_dir: Path) -> dict[str, Job]:
+    """Give the jobs of the run's plan, which say more than its report; none of a foreign run."""
+    try:
+        return load_plan(RunPaths(run_dir).plan).by_id()
+    except PlanError:
+        return {}
+
+
+def _words(entry: Entry, planned: Job | None) -> str:
+    """Give what a job is told and what it reads, without its names and places in the run."""
+    told = list(entry["command"])
+    if planned is not None:
+        told += [f"{name}={value}" for name, value in sorted(planned.environment.items())]
     paths: dict[str, str] = {}
     registered = []
     for kind in ("inputs", "outputs"):
-        for entry in job.get(kind) or ():
-            if entry["path"].startswith("${RUN_DIR}"):
-                paths[entry["path"]] = f"<{kind}.{entry['role']}>"
+        for path in entry.get(kind) or ():
+            if path["path"].startswith("${RUN_DIR}"):
+                paths[path["path"]] = f"<{kind}.{path['role']}>"
             else:
-                registered.append((entry["role"], entry.get("sha256")))
-    command = []
-    for item in job["command"]:
+                registered.append(f"{path['role']} {path.get('sha256')}")
+    words = [str(entry.get("resource"))]
+    for item in told:
         # The longest first: a folder's path begins that of a file in it.
-        for path in sorted(paths, key=len, reverse=True):
-            item = item.replace(path, paths[path])
-        item = re.sub(r"\$\{RUN_DIR\}[^\s=,:]*", "<run_dir>", item)
-        # The seeds of modules are numbers of up to 64 bits.
-        item = re.sub(r"(?<!\d)\d{16,20}(?!\d)", "<module seed>", item)
-        command.append(_without_argument(item, job["seed"]))
-    return job.get("resource"), tuple(command), tuple(sorted(registered, key=str))
+        for place in sorted(paths, key=len, reverse=True):
+            item = item.replace(place, paths[place])
+        item = re.sub(r"\$?\{(?:RUN_DIR|run_dir)\}[^\s=,:]*", "<run_dir>", item)
+        # Of names that only tell jobs of a sweep apart: they have a number.
+        words.append(_without_names(item, (n for n in _names(entry) if re.search(r"\d", n))))
+    return "\n".join([*words, *sorted(_digitless(text) for text in registered)])
 
 
-def _without_argument(item: str, seed: int) -> str:
-    """Take the seed out of an item of a command, but no part of a script, as in ``$1``."""
-    before, after = r"""(?:(?<![^\s=_:,"'])|(?<=seed))""", r"""(?![^\s_:,"'])"""
-    return re.sub(f"{before}{seed}{after}", "<seed>", item)
+def _digitless(text: str) -> str:
+    """Write a digest so that no part of it is taken for a number."""
+    return text.translate(str.maketrans("0123456789", "ghijklmnop"))
 
 
-def _without_seed(text: str, seed: int) -> str:
-    return re.sub(rf"(?<![0-9]){seed}(?![0-9])", "<seed>", text)
+def _names(entry: Entry) -> list[str]:
+    names = {str(name) for name in (entry["job_id"], entry.get("candidate_id")) if name}
+    return sorted(names, key=len, reverse=True)
 
 
-def _contents(report: RunReport, job: Job) -> tuple[tuple[str, str], ...]:
-    """Give a digest of what each output holds, without the seed and what is not compared."""
-    return tuple(
-        (entry["role"], _content(report.run_dir, entry, job))
-        for entry in job.get("outputs") or ()
-        if entry.get("compare") != "none" and entry.get("sha256")
-    )
-
-
-def _content(run_dir: Path, entry: Mapping[str, Any], job: Job) -> str:
-    """Give the digest of one output's content; the report's where the file is not as it says."""
-    digest = str(entry["sha256"])
-    path = Path(entry["path"].replace("${RUN_DIR}", str(run_dir)))
-    try:
-        if not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return digest
-        data = path.read_bytes()
-    except OSError:
-        return digest
-    if hashlib.sha256(data).hexdigest() != digest:
-        return digest
-    # Latin-1 reads every byte, and gives it back.
-    text = _compared(data, entry).decode("latin-1")
-    for name in filter(None, (job["job_id"], job.get("candidate_id"))):
+def _without_names(text: str, names: Iterable[str]) -> str:
+    for name in names:
         text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "<name>", text)
-    return hashlib.sha256(_without_seed(text, job["seed"]).encode()).hexdigest()
+    return text
 
 
-def _compared(data: bytes, entry: Mapping[str, Any]) -> bytes:
-    """Take out what the plan says not to compare; all of it where it cannot be read so."""
-    ignore = entry.get("ignore") or ()
-    try:
-        if ignore and entry.get("compare") == "json":
-            document = json.loads(data)
-            for pointer in ignore:
-                _remove(document, pointer)
-            return json.dumps(document, sort_keys=True).encode()
-        if ignore and entry.get("compare") == "csv":
-            rows = list(csv.DictReader(io.StringIO(data.decode())))
-            kept = [[row[name] for name in row if name not in ignore] for row in rows]
-            return json.dumps(kept).encode()
-    except (ValueError, RecursionError):
-        pass
-    return data
+def _without_seeds(
+    jobs: Sequence[tuple[RunReport, Entry]], words: Sequence[str]
+) -> list[tuple[str, frozenset[str]]]:
+    """Take out of the words of each job where it is told its seed; give also these numbers."""
+    numbers = [numbers_of(text) for text in words]
+    forms: dict[str, list[int]] = defaultdict(list)
+    for index, (form, _) in enumerate(numbers):
+        if jobs[index][1].get("seed") is not None:
+            forms[form].append(index)
+    found = [(text, frozenset[str]()) for text in words]
+    for form, members in forms.items():
+        seeds = [int(jobs[index][1]["seed"]) for index in members]
+        columns = zip(*(numbers[index][1] for index in members), strict=True)
+        places = {place for place, column in enumerate(columns) if _tells(seeds, column)}
+        for index, seed in zip(members, seeds, strict=True):
+            own = numbers[index][1]
+            kept = ["" if place in places else number for place, number in enumerate(own)]
+            told = {str(abs(seed)), *(own[place] for place in places)}
+            found[index] = "\0".join((form, *kept)), frozenset(told)
+    return found
 
 
-def _remove(document: Any, pointer: str) -> None:
-    """Take out what a JSON pointer (RFC 6901) names, where it is there."""
-    *parents, last = [
-        part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]
-    ] or [""]
-    for part in parents:
-        if isinstance(document, dict):
-            document = document.get(part)
-        elif isinstance(document, list) and part.isdigit() and int(part) < len(document):
-            document = document[int(part)]
-        else:
-            return
-    if isinstance(document, dict):
-        document.pop(last, None)
-    elif isinstance(document, list) and last.isdigit() and int(last) < len(document):
-        document[int(last)] = None
+def _tells(seeds: Sequence[int], numbers: Sequence[str]) -> bool:
+    """Say whether one place in the words of alike jobs tells each its seed, or a module's."""
+    if all(number == str(abs(seed)) for seed, number in zip(seeds, numbers, strict=True)):
+        return True
+    by_seed: dict[int, set[str]] = defaultdict(set)
+    for seed, number in zip(seeds, numbers, strict=True):
+        by_seed[seed].add(number)
+    if any(len(own) > 1 for own in by_seed.values()):
+        return False
+    # Of up to 64 bits, but for the default seed, which leaves the module's base.
+    return len(by_seed) - 1 <= sum(16 <= len(number) <= 20 for (number,) in by_seed.values()) > 0
+
+
+# What they gave
+
+
+def _outputs(ran: _Ran) -> list[Entry]:
+    entries = ran.entry.get("outputs") or ()
+    return [e for e in entries if e.get("compare") != "none" and e.get("sha256")]
+
+
+def _findings(group: Sequence[_Ran]) -> Iterator[dict[str, Any]]:
+    if len(group) < 2:
+        return
+    # A name may also be a common word, which is in all of them.
+    alike = [_contents(group, named) for named in (True, False)]
+    by_seed: dict[int, int] = {}
+    for index, ran in enumerate(group):
+        first = by_seed.setdefault(ran.seed, index)
+        if all(contents[index] != contents[first] for contents in alike):
+            yield _finding("not_reproducible", group[first], ran)
+    reported = set()
+    for contents in alike:
+        by_content: dict[tuple[str, ...], int] = {}
+        for index, ran in enumerate(group):
+            first = by_content.setdefault(contents[index], index)
+            if group[first].seed != ran.seed and index not in reported:
+                reported.add(index)
+                yield _finding("seed_ignored", group[first], ran)
+
+
+def _finding(code: str, one: _Ran, two: _Ran) -> dict[str, Any]:
+    return {"code": code, "seeds": [one.seed, two.seed], "jobs": [one.name, two.name]}
+
+
+def _contents(group: Sequence[_Ran], named: bool) -> list[tuple[str, ...]]:
+    """Give for each job what its outputs hold, as digests.
+
+    Args:
+        named: the jobs' own names do not count either.
+    """
+    reads: dict[str, list[Callable[[], str]]] = defaultdict(list)
+    for ran in group:
+        for entry in _outputs(ran):
+            reads[entry["role"]].append(partial(_text, ran, entry, named))
+    if any(len(texts) != len(group) for texts in reads.values()):
+        return [tuple(str(e["sha256"]) for e in _outputs(ran)) for ran in group]
+    told = [ran.told for ran in group]
+    return list(zip(*(digests_without(told, texts) for texts in reads.values()), strict=True))
+
+
+def _text(ran: _Ran, entry: Entry, named: bool) -> str:
+    text = text_of(ran.run_dir, entry)
+    for folder in {str(ran.run_dir.absolute()), str(ran.run_dir.resolve())}:
+        text = re.sub(rf"{re.escape(folder)}(?:/[^\s\"',:;]*)?(?![\w.-])", "<run_dir>", text)
+    return _without_names(text, _names(ran.entry)) if named else text

@@ -46,6 +46,12 @@ class Problem:
         }
 
 
+def first_of(names: Sequence[str], most: int = 3) -> str:
+    """Give the first names, and how many more there are: ``a, b, c and 9 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 class HloopError(Exception):
     """Something that a user can mend.
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hloop.cli.verify import print_findings
+from hloop.provenance.findings import Finding
 from supervised import wait_for
 from tampering import Copy, run_small
 
@@ -96,12 +98,17 @@ def test_json_holds_the_verdict_and_every_finding(hloop: Any, copy: Copy) -> Non
     assert document["counts"] == {"jobs": 4, "completed": 4, "records": 16}
 
 
-def test_many_findings_of_a_kind_are_cut(hloop: Any, copy: Copy) -> None:
+def test_what_is_found_alike_in_many_places_is_one_line(hloop: Any, copy: Copy) -> None:
     for number in range(12):
-        copy.path(f"extra{number}").touch()
+        copy.path(f"extra{number:02}").touch()
     out = hloop("verify", copy.root).out
-    assert out.count("nothing accounts for it") == 10
-    assert "and 2 more; --json gives all" in out
+    places = ", ".join(f"${{RUN_DIR}}/extra{number:02}" for number in range(3))
+    assert f"\n  {places} and 9 more: nothing accounts for it\n" in out
+
+
+def test_many_findings_of_a_kind_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    print_findings([Finding("unexpected_file", str(n), f"found {n}") for n in range(12)])
+    assert "found 9\n  and 2 more; --json gives all" in capsys.readouterr().out
 
 
 def test_a_name_with_control_characters_is_printed_without_them(hloop: Any, copy: Copy) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from hloop.cli.options import JsonOption
 from hloop.cli.output import print_json
-from hloop.errors import HloopError, Problem
+from hloop.errors import HloopError, Problem, first_of
 
 if TYPE_CHECKING:
     from hloop.provenance.findings import Finding
@@ -120,15 +120,16 @@ def _print(verdict: Verdict) -> None:
         f"{counts['completed']} of {counts['jobs']} jobs completed; "
         f"{counts['records']} records were read"
     )
-    _print_findings(verdict.findings)
+    print_findings(verdict.findings)
     if verdict.notes:
         print("\nnotes, which cost nothing")
-        _print_findings(verdict.notes)
+        print_findings(verdict.notes)
     if verdict.head is not None:
         print(f"\nhead: {verdict.head}")
 
 
-def _print_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Print each kind of finding once, with the first places where it was found."""
     from hloop.provenance.findings import CATALOGUE
 
     groups: dict[str, list[Finding]] = {}
@@ -137,10 +138,13 @@ def _print_findings(findings: Sequence[Finding]) -> None:
     for code, group in groups.items():
         rule = CATALOGUE[code]
         print(f"\n{code}: {rule.meaning}")
-        for finding in group[:_MOST_PER_CODE]:
-            where = f"{finding.where}: " if finding.where else ""
-            expected = f"; expected {finding.expected}" if finding.expected else ""
-            print(f"  {where}{finding.found}{expected}")
-        if len(group) > _MOST_PER_CODE:
-            print(f"  and {len(group) - _MOST_PER_CODE} more; --json gives all")
+        # One script that changed is one line, though every job has a finding of it.
+        holders: dict[tuple[str, str], list[str]] = {}
+        for finding in group:
+            holders.setdefault((finding.found, finding.expected), []).append(finding.where)
+        for (found, expected), names in list(holders.items())[:_MOST_PER_CODE]:
+            where = f"{first_of(names)}: " if any(names) else ""
+            print(f"  {where}{found}{f'; expected {expected}' if expected else ''}")
+        if len(holders) > _MOST_PER_CODE:
+            print(f"  and {len(holders) - _MOST_PER_CODE} more; --json gives all")
         print(f"  -> {rule.action}.")

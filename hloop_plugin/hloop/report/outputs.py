@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hloop import canonical
+from hloop.errors import first_of
 from hloop.plan.model import CompareMode
 
 if TYPE_CHECKING:
@@ -234,8 +235,7 @@ def _compare_csv(baseline: bytes, candidate: bytes, ignore: Iterable[str]) -> Fi
     differing = [_describe(column) for column in columns if column["differing_cells"]]
     if not differing:
         return Finding(Verdict.SAME, details={"columns": columns})
-    more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
-    reason = f"values differ in {', '.join(differing[:3])}{more}"
+    reason = f"values differ in {first_of(differing)}"
     return Finding(Verdict.DIFFERS, reason, {"columns": columns})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from hloop.errors import first_of
 from hloop.report.load import RunReport
 
 # What the original calls the modes.
@@ -50,9 +51,11 @@ def _reasons(baseline: RunReport, candidate: RunReport) -> Iterator[str]:
         yield from _difference(f"scheduling.{name}", *values)
     devices = [_devices_used(report) for _, report in sides]
     if devices[0] != devices[1]:
-        yield "jobs ran on other devices: " + _names(
-            job_id for job_id in baseline.jobs if devices[0].get(job_id) != devices[1].get(job_id)
-        )
+        first_devices, second_devices = devices
+        elsewhere = [
+            name for name in baseline.jobs if first_devices.get(name) != second_devices.get(name)
+        ]
+        yield f"jobs ran on other devices: {first_of(elsewhere)}"
     for name in ("host", "versions"):
         yield from _differing_keys(name, first.get(name), second.get(name))
     for side, report in sides:
@@ -137,15 +140,8 @@ def _overlapping_pairs(report: RunReport) -> list[tuple[str, str]]:
     ]
 
 
-def _names(names: Iterable[str]) -> str:
-    """Give the first three names and how many more there are."""
-    listed = list(names)
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    return ", ".join(listed[:3]) + more
-
-
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    return _names(" and ".join(pair) for pair in pairs)
+    return first_of([" and ".join(pair) for pair in pairs])
 
 
 def _same_time(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:

@@ -148,13 +148,16 @@ class RunPaths:
             found = f"the run directory {self.root} is already used: it holds {what}"
         else:
             return
+        action = "Choose another run directory, or move this one away"
+        if self.plan.exists():
+            action += "; hloop run --resume goes on with a run that did not complete"
         raise RunDirectoryError(
             Problem(
                 code="run_dir_used",
                 where="",
                 found=found,
                 expected="a folder that is new or empty",
-                action="Choose another run directory, or move this one away",
+                action=action,
             )
         )
 

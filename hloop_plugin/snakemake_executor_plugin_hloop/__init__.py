@@ -106,6 +106,15 @@ class ExecutorSettings(ExecutorSettingsBase):
         default=None,
         metadata={"help": "The fidelity gate of a formal run, as `hloop gate` wrote it."},
     )
+    # As formal.
+    resume: bool = field(
+        default=None,  # type: ignore[assignment]
+        metadata={
+            "help": "Go on with the run in the run directory: only what its records do not show "
+            "to be done runs again. Mode, placement, devices, worker limits and grace period are "
+            "as they were where nothing else is said.",
+        },
+    )
     lease_dir: Optional[str] = field(
         default=None,
         metadata={

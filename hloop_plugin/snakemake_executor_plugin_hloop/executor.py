@@ -24,9 +24,9 @@ from snakemake_interface_executor_plugins.settings import ExecMode
 from snakemake_executor_plugin_hloop.goodbye import say_goodbye
 from snakemake_executor_plugin_hloop.refusals import (
     refuse_debugging,
-    refuse_formal,
     refuse_limits,
     refuse_unforced,
+    refuse_without_plan,
 )
 from snakemake_executor_plugin_hloop.rulejobs import (
     RuleJobs,
@@ -204,15 +204,15 @@ class Executor(RealExecutor):
         from hloop.files import RunPaths
         from hloop.run.opening import Opening
         from hloop.run.runlock import RunLock
-        from hloop.run.settings import Provenance, RunSettings
+        from hloop.run.settings import OPTIONS, Provenance, RunSettings
 
         run = self._workflow_run
-        settings = RunSettings() if run is None else run.settings
-        if self.executor_settings is not None:
-            given = asdict(self.executor_settings)
-            settings = settings.override(given, source="the executor's settings (--hloop-…)")
-        if settings.formal and run is None:
-            refuse_formal()
+        given = {} if self.executor_settings is None else asdict(self.executor_settings)
+        if run is None:
+            settings = RunSettings().override(given, source=OPTIONS)
+            refuse_without_plan(settings)
+        else:
+            settings = run.settings_with(given)
         jobs = [job for job in self.dag.needrun_jobs() if not self._is_bodiless(job)]
         wanted = [name for job in jobs if (name := self._plan_job(job)) is not None]
         plan = run.rendered.plan if run is not None and wanted else None

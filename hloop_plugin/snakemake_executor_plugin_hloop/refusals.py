@@ -5,7 +5,10 @@ It is imported at every start of Snakemake, so imports stand where they are need
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hloop.run.settings import RunSettings
 
 
 def refuse_debugging(workflow: Any) -> None:
@@ -30,31 +33,34 @@ def refuse_debugging(workflow: Any) -> None:
 
 
 def refuse_unforced(workflow: Any) -> None:
-    """Demand that Snakemake hands over every job of a run that is resumed. By itself it would
-    leave out those whose files are there.
+    """Demand that Snakemake hands over every job of a run that is resumed: see
+    :func:`snakemake_executor_plugin_hloop.resuming.hand_over_all`.
 
     Raises:
-        HloopError: it was started without ``--forceall``.
+        HloopError: it was asked for something else than the whole plan.
     """
     from hloop.errors import HloopError, Problem
 
-    if not workflow.dag_settings.forceall:
-        found, action = "Snakemake itself would leave jobs out", "Add --forceall"
+    if not workflow.dag.rules <= workflow.dag.forcerules:
+        found = "Snakemake was given targets, and would leave out jobs whose files are there"
+        action = "Name no targets, or add --forceall"
         raise HloopError(
-            Problem("resume_unforced", "resume", found, "hloop decides what is done", action)
+            Problem("resume_unforced", "--hloop-resume", found, "hloop decides it", action)
         )
 
 
-def refuse_formal() -> None:
-    """Refuse a formal run of a workflow that has no plan.
+def refuse_without_plan(settings: RunSettings) -> None:
+    """Refuse what only a run of a plan can be, for a workflow that has none.
 
     Raises:
-        HloopError: always.
+        HloopError: it is to be formal, or resumed.
     """
     from hloop.errors import HloopError, Problem
 
     found, expected = "this workflow has no plan", "the packaged workflow, with a plan"
-    raise HloopError(Problem("formal_without_plan", "--hloop-formal", found, expected))
+    for name, is_set in (("formal", settings.formal), ("resume", settings.resume)):
+        if is_set:
+            raise HloopError(Problem(f"{name}_without_plan", f"--hloop-{name}", found, expected))
 
 
 def refuse_limits(workflow: Any) -> None:

@@ -163,7 +163,10 @@ NEEDS = [
     Need("workflow", "async_run", "waits for job.prepare and for the cache", ("coroutine",)),
     Need("workflow", "global_resources.get", "refuses --resources gpu=N for plans", ("name",)),
     Need("workflow", "execution_settings.keep_going", "what a failure ends"),
-    Need("workflow", "dag_settings.forceall", "whether a resumed run's jobs all come"),
+    Need("workflow", "executor_settings", "resuming.py: whether a run is resumed"),
+    Need("dag", "rules", "resuming.py: a run that is resumed asks for every job"),
+    Need("dag", "forcerules", "resuming.py: a run that is resumed asks for every job"),
+    Need("dag", "ignore_incomplete", "resuming.py: hloop decides what is incomplete"),
     Need("workflow", "execution_settings.debug", "refuses --debug"),
     Need("workflow", "execution_settings.edit_notebook", "refuses --edit-notebook"),
     Need("workflow", "resource_settings.cores", "--cores of a spawned Snakemake"),
@@ -390,10 +393,10 @@ def test_settings_are_read_from_the_command_line(registered: Any) -> None:
         *("--hloop-heartbeat-seconds", "0", "--hloop-max-log-bytes", "65536"),
         *("--hloop-durations", "runs/first", "--hloop-session-id", "s-1"),
         *("--hloop-provenance", "all", "--hloop-formal", "--hloop-gate", "gate.json"),
-        *("--hloop-lease-dir", "leases"),
+        *("--hloop-resume", "--hloop-lease-dir", "leases"),
     )
     values = ("bulk-sync", "simulated:2", "any", 3, 1, 0, 0, 65536, "runs/first", "s-1", "all")
-    values += (True, "gate.json", "leases")
+    values += (True, "gate.json", True, "leases")
     assert dataclasses.astuple(found) == values
 
 

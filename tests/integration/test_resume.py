@@ -68,36 +68,67 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(workspace, waiting, mak
     assert (result.returncode, after) == (0, before)
 
 
-def test_snakemake_resumes_a_run_where_it_is_told_to_leave_the_choice(
-    workspace, waiting, make_job
-):
+def test_snakemake_resumes_a_run_by_the_same_command_and_one_option(workspace, waiting, make_job):
     interrupt(workspace, waiting, make_job)
-    argv = workspace.snakemake_argv("--forceall")
-    config = argv.index("--config")
-    result = workspace.run(*argv[:config], "--config", "run_dir=run", "resume=True")
+    result = workspace.run(*workspace.snakemake_argv("--hloop-resume"))
     assert result.returncode == 0, result.stdout
     assert "hloop: kept   one: its records hold" in result.stdout
     assert started(workspace) == ["one", "two", "two"]
+    assert workspace.run("hloop", "verify", "run").returncode == 0
 
 
-def test_snakemake_alone_does_not_choose_what_is_done(workspace, waiting, make_job):
+def test_snakemake_resumes_what_it_calls_incomplete_and_forgets_no_job_whose_files_are_there(
+    workspace, waiting, make_job
+):
+    make_plan(workspace, make_job)
+    process = workspace.start(workspace.snakemake_argv("--nolock"))
+    waiting((workspace.root / "run/jobs/two/stdout.log").exists, "the second job")
+    process.kill()
+    workspace.finish(process)
+    waiting((workspace.root / "run/hloop_run.json").exists, "the report")
+    (workspace.root / "run/deep/o").write_text("spoilt\n")
+    (workspace.root / "go").touch()
+    result = workspace.run(*workspace.snakemake_argv("--nolock", "--hloop-resume"))
+    assert result.returncode == 0, result.stdout
+    assert started(workspace) == ["one", "two", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--hloop-resume", "--hloop-mode", "sequential"), "'sequential', to resume a run"),
+        (("two", "--hloop-resume"), "Name no targets, or add --forceall"),
+        ((), "is already used: it holds a finished run"),
+        (("--executor", "local", "--hloop-resume"), "is already used: it holds a finished run"),
+    ],
+)
+def test_what_snakemake_cannot_resume_is_refused_with_a_sentence(
+    workspace, waiting, make_job, options, text
+):
     interrupt(workspace, waiting, make_job)
-    argv = workspace.snakemake_argv()
-    config = argv.index("--config")
-    result = workspace.run(*argv[:config], "--config", "run_dir=run", "resume=True")
-    assert result.returncode == 1
-    assert "Add --forceall" in result.stdout
+    result = workspace.run(*workspace.snakemake_argv(*options))
+    assert (result.returncode, text in result.stdout) == (1, True), result.stdout
+    assert started(workspace) == ["one", "two"]
 
 
-def test_another_executor_does_not_resume(workspace, waiting, make_job):
-    interrupt(workspace, waiting, make_job)
-    argv = [*workspace.snakemake_argv("--forceall")]
-    argv[argv.index("--executor") + 1] = "local"
-    del argv[argv.index("--hloop-devices") : argv.index("--hloop-devices") + 2]
-    config = argv.index("--config")
-    result = workspace.run(*argv[:config], "--config", "run_dir=run", "resume=True")
+def test_a_workflow_without_a_plan_is_not_resumed(workspace):
+    workspace.write("Snakefile", "rule all:\n    output: 'x'\n    shell: 'touch x'\n")
+    result = workspace.snakemake("--hloop-resume")
     assert result.returncode == 1
-    assert "Use --executor hloop" in result.stdout
+    assert "--hloop-resume: this workflow has no plan" in result.stdout
+
+
+def test_a_run_that_carried_on_after_a_failure_does_so_when_it_is_resumed(workspace, make_job):
+    workspace.plan(
+        make_job("bad", "exit 3"), make_job("good", "[ -e go ]"),
+        make_job("after", depends_on=["good"]),
+        max_cpu_workers=1,
+    )  # fmt: skip
+    workspace.hloop_run("--keep-going")
+    (workspace.root / "go").touch()
+    assert workspace.run("hloop", "run", "--resume", "run").returncode == 1
+    statuses = {name: job["status"] for name, job in workspace.jobs().items()}
+    assert statuses == {"bad": "failed", "good": "completed", "after": "completed"}
 
 
 @pytest.mark.parametrize(

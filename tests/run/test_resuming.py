@@ -17,6 +17,7 @@ from hloop.plan.render import RenderedPlan
 from hloop.provenance.verify import verify
 from hloop.run import resuming
 from hloop.run.journal import read_journal
+from hloop.run.settings import RunSettings
 from hloop.run.workflow import define
 from resumed_runs import interrupt_small, resume, run_resumed, take_up
 from supervised import Supervised
@@ -213,15 +214,25 @@ def test_a_folder_that_a_job_made_in_its_own_does_not_stand_in_the_way(tmp_path:
 # Which runs, and how
 
 
+def settings(root: Path, *, default_root: Path | None = None, **config: Any) -> RunSettings:
+    """Give the settings with which a configuration resumes a run."""
+    config = {"run_dir": str(root / "run"), "plan": str(root / "run/plan.json"), **config}
+    run = define(config, default_root=default_root or root)
+    return run.settings_with({"resume": True})
+
+
 def refusal(root: Path, **config: Any) -> str:
     with pytest.raises(HloopError) as caught:
-        define({"run_dir": str(root / "run"), "resume": True, **config}, default_root=root)
+        settings(root, **config)
     return str(caught.value)
 
 
-def test_a_run_is_resumed_with_its_own_plan_root_and_settings(resumed: Path) -> None:
-    run = define({"run_dir": str(resumed / "run"), "resume": True}, default_root=Path("/"))
-    assert (run.rendered.repo_root, run.settings.devices) == (resumed, "simulated:2")
+def test_a_run_is_resumed_with_its_own_settings(resumed: Path) -> None:
+    assert settings(resumed).devices == "simulated:2"
+
+
+def test_the_configuration_goes_before_the_settings_that_a_run_had(resumed: Path) -> None:
+    assert settings(resumed, devices="simulated:3").devices == "simulated:3"
 
 
 def test_another_plan_is_refused_with_what_differs(resumed: Path, tmp_path: Path) -> None:
@@ -243,6 +254,12 @@ def test_another_repository_root_is_refused(resumed: Path) -> None:
     assert "repo_root: it is /" in refusal(resumed, repo_root="/")
 
 
+def test_another_name_of_the_run_directory_is_refused(resumed: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(resumed)
+    text = refusal(resumed, run_dir=str(tmp_path / "link/run"))
+    assert f"run_dir: it is {tmp_path}/link/run; expected {resumed}/run" in text
+
+
 def test_a_run_directory_that_was_moved_is_refused(resumed: Path, tmp_path: Path) -> None:
     shutil.copytree(resumed / "run", tmp_path / "run", symlinks=True)
     assert f"the run was made in {resumed}/run" in refusal(tmp_path)
@@ -256,8 +273,8 @@ def test_a_plan_that_was_changed_in_its_place_is_refused(tmp_path: Path) -> None
     assert "its plan.json is not the one that it began with" in refusal(tmp_path / "root")
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    assert "it has no plan.json" in refusal(tmp_path)
+def test_a_folder_without_a_run_is_refused(resumed: Path, tmp_path: Path) -> None:
+    assert "it has no plan.json" in refusal(tmp_path, plan=str(resumed / "run/plan.json"))
 
 
 def test_a_run_that_goes_on_is_not_resumed(tmp_path: Path) -> None:
@@ -273,7 +290,7 @@ def test_a_run_that_goes_on_is_not_resumed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_died_before_its_manifest_begins_now(tmp_path: Path) -> None:
-    from hloop.run.planrun import claim
+    from hloop.run.claiming import claim
 
     plan = small_plan(tmp_path)
     paths = claim(plan)

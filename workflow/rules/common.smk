@@ -9,10 +9,10 @@ from snakemake.io import report as mark
 from hloop.errors import HloopError
 from hloop.run.shown import shown, shown_pages
 from hloop.run.workflow import define
-from snakemake_executor_plugin_hloop.refusals import refuse_unforced
+from snakemake_executor_plugin_hloop.resuming import hand_over_all, is_resumed
 
 # `hloop run` brings a configuration of its own.
-if not {"workload", "plan", "resume"} & config.keys():
+if not {"workload", "plan"} & config.keys():
 
     configfile: "config/config.yaml"
 
@@ -42,8 +42,8 @@ def completion_markers(wildcards):
     )
     if starts and workflow.is_main_process:
         try:
-            if hloop_run.settings.resume:
-                refuse_unforced(workflow)
+            if is_resumed(workflow):
+                hand_over_all(workflow)
             else:
                 hloop_run.paths.check_new()
         except HloopError as error:
@@ -66,10 +66,12 @@ def outputs_of(job, category, caption):
     ]
 
 
-# What hloop itself made of a run that has ended. A run that is resumed makes it anew.
-hloop_pages = [
-    mark(path, f"report/{name}.rst", name, None, {"file": Path(path).name})
-    for name, paths in shown_pages(hloop_run.paths).items()
-    for path in paths
-    if not hloop_run.settings.resume
-]
+def hloop_pages(wildcards):
+    """What hloop itself made of a run that has ended. A run that is resumed makes it anew."""
+    if is_resumed(workflow):
+        return []
+    return [
+        mark(path, f"report/{name}.rst", name, None, {"file": Path(path).name})
+        for name, paths in shown_pages(hloop_run.paths).items()
+        for path in paths
+    ]

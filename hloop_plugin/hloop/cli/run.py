@@ -40,8 +40,9 @@ def command(
         Path | None,
         typer.Option(
             metavar="RUN_DIR",
-            help="In place of both: the run to go on with, with its plan and settings. Only what "
-            "its records do not show to be done runs again.",
+            help="In place of both: the run to go on with, with its plan, mode, placement, "
+            "devices, worker limits and grace period. Only what its records do not show to be "
+            "done runs again.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -109,11 +110,12 @@ def command(
     ] = None,
     lease_dir: LeaseDirOption = None,
     keep_going: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--keep-going", help="After a failure, carry on with what does not depend on it."
+            help="After a failure, carry on with what does not depend on it, or not. [default: as "
+            "the run that is resumed did; else not]"
         ),
-    ] = False,
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan into a new run directory, or resume a run. Its report is
@@ -182,7 +184,7 @@ def _what_to_run(
 ) -> tuple[Path, RenderedPlan]:
     """Give the plan file, and the plan for its run directory."""
     from hloop.plan.load import load_checked
-    from hloop.run.resuming import former_run
+    from hloop.run.resuming import former_place
 
     if resume is None:
         if plan is None or run_dir is None:
@@ -190,8 +192,7 @@ def _what_to_run(
         return plan, load_checked(plan, repo_root_or_here(repo_root), run_dir.absolute())
     if run_dir is not None:
         raise typer.BadParameter("--resume names the run directory: leave --run-dir out")
-    given = {} if repo_root is None else {"repo_root": str(repo_root)}
-    root, folder, _ = former_run(resume.absolute(), None, given, source="the options")
+    root, folder = former_place(resume.absolute(), repo_root)
     plan = plan or folder / PLAN_NAME
     return plan, load_checked(plan, root, folder)
 

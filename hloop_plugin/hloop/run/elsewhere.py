@@ -34,9 +34,6 @@ def begin(run: WorkflowRun, *, executor: str, snakemake: str) -> None:
     Raises:
         HloopError: the run directory is used, or a device is not there, or the run is formal.
     """
-    if run.settings.resume:
-        found, action = f"{executor} is to start its jobs", "Use --executor hloop"
-        raise HloopError(Problem("resume_external", "resume", found, "hloop's executor", action))
     plan = run.rendered.plan
     table = run.settings.resolve(plan, os.environ)
     claim(run.rendered, check_formal(run.rendered, run.settings, table, executor=executor))

@@ -24,8 +24,7 @@ from hloop.plan.external import missing_external_inputs
 from hloop.plan.render import RenderedPlan
 from hloop.run import page, processes
 from hloop.run.approval import check_formal
-from hloop.run.recovering import recover
-from hloop.run.resuming import check_same_plan, former_run
+from hloop.run.resuming import former_keep_going, settings_to_resume
 from hloop.run.runlock import check_idle, check_new
 from hloop.run.settings import RunSettings
 
@@ -63,8 +62,7 @@ def check_may_begin(plan: Path, rendered: RenderedPlan, given: Mapping[str, Any]
     settings = RunSettings()
     if given.get("resume"):
         check_idle(RunPaths(rendered.run_dir))
-        settings = former_run(rendered.run_dir, rendered.repo_root, given, source="the options")[2]
-        check_same_plan(rendered)
+        settings = settings_to_resume(rendered, (given, "the options"))
     else:
         check_new(RunPaths(rendered.run_dir))
     if problems := missing_external_inputs(rendered):
@@ -81,7 +79,7 @@ def execute(
     rendered: RenderedPlan,
     given: Mapping[str, Any],
     *,
-    keep_going: bool = False,
+    keep_going: bool | None = None,
     watch: Watch | None = None,
 ) -> Execution:
     """Run a plan into its run directory; come back when it has ended and its report is there.
@@ -100,6 +98,7 @@ def execute(
         "run_dir": str(rendered.run_dir),
         "repo_root": str(rendered.repo_root),
         **{name: value for name, value in given.items() if value is not None},
+        keep_going: after a failure; None takes what a run did that is resumed, else no.
     }
     received: list[int] = []
     session = paths.next_session()
@@ -112,12 +111,14 @@ def execute(
             *("--snakefile", str(data_dir("workflow") / "Snakefile")),
             *("--directory", folder, "--configfile", str(config_file)),
             *("--profile", "none", "--workflow-profile", "none"),
+    resume = config.pop("resume", False)
+    if keep_going is None:
+        keep_going = resume and former_keep_going(rendered.run_dir)
             *("--executor", "hloop", "--scheduler", "greedy", "--cores", "all"),
             *("--max-jobs-per-timespan", "100000/1s", "--latency-wait", "0"),
             *("--drop-metadata", "--nocolor"),
             *(["--keep-going"] if keep_going else []),
-            # What is done is for hloop to say.
-            *(["--forceall"] if given.get("resume") else []),
+            *(["--hloop-resume"] if resume else []),
         ]
         with log.open("wb") as output, _forwarding(received) as start:
             child = start(argv, output)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloop import canonical, files
 from hloop.devices.resolve import OPTION, DeviceTable
@@ -22,14 +22,15 @@ from hloop.plan.render import RenderedPlan
 from hloop.portable import Portable
 from hloop.provenance.code import Scripts
 from hloop.provenance.records import FORMAL, PLAN
-from hloop.provenance.resume import Decision, decide
-from hloop.run.beginning import begin
 from hloop.run.journal import mend_journal, read_journal
 from hloop.run.opening import PlanOpening
 from hloop.run.settings import Provenance, RunSettings
 from hloop.run.story import told_by_records
 from hloop.run.survivors import end_survivors
 from hloop.schedule.events import EngineSettings, JobNode, Mode, Placement
+
+if TYPE_CHECKING:
+    from hloop.provenance.resume import Decision
 
 _PART = ".part"
 _OUTPUTS = "outputs"
@@ -73,30 +74,69 @@ def former_manifest(run_dir: Path) -> dict[str, Any] | None:
     return dict(manifest)
 
 
-def former_run(
-    run_dir: Path, repo_root: Path | None, given: Mapping[str, Any], *, source: str
-) -> tuple[Path, Path, RunSettings]:
-    """Give the repository root, the run directory and the settings of a run that is resumed: as
-    it had them, but for the settings that are given.
+def former_place(run_dir: Path, repo_root: Path | None) -> tuple[Path, Path]:
+    """Give the repository root and the run directory, as a run that is resumed had them.
 
     Args:
-        repo_root: for a run that died before it had begun; None: the current folder.
-        given: settings by name, None where they are not given; and ``repo_root``.
-        source: says where they stand.
+        repo_root: what is given; None: as it had it. Of a run that died before it had begun,
+            the current folder.
+
+    Raises:
+        HloopError: it cannot be resumed, or the repository root was another one.
+    """
+    manifest = former_manifest(run_dir)
+    if manifest is None:
+        return repo_root or Path.cwd(), run_dir
+    place = Path(manifest["repo_root"]), Path(manifest["run_dir"])
+    if repo_root is not None:
+        _check_place(Path(os.path.abspath(repo_root)), place[1], manifest)
+    return place
+
+
+def former_keep_going(run_dir: Path) -> bool:
+    """Whether a run that is resumed carried on after a failure.
+
+    Raises:
+        HloopError: it cannot be resumed.
+    """
+    manifest = former_manifest(run_dir)
+    return manifest is not None and bool(manifest["keep_going"])
+
+
+def settings_to_resume(
+    rendered: RenderedPlan, *given: tuple[Mapping[str, Any], str]
+) -> RunSettings:
+    """Demand that a run can be resumed with this plan; give its settings: as it had them, but
+    for those that are given.
+
+    Args:
+        given: settings by name, None where they are not given, and where they stand; what comes
+            later goes before.
 
     Raises:
         HloopError: it cannot be resumed, or not so.
     """
-    manifest = former_manifest(run_dir)
-    if manifest is None:
-        settings = RunSettings().override(given, source=source)
-        return repo_root or Path.cwd(), run_dir, settings
-    settings = former_settings(manifest).override(given, source=source)
-    check_same_settings(manifest, settings)
-    root, other = Path(manifest["repo_root"]), given.get("repo_root")
-    if other is not None and os.path.abspath(other) != str(root):
-        raise HloopError(Problem("repo_root", "repo_root", f"it is {other}", str(root)))
-    return root, Path(manifest["run_dir"]), settings
+    manifest = former_manifest(rendered.run_dir)
+    settings = RunSettings() if manifest is None else former_settings(manifest)
+    for values, source in given:
+        settings = settings.override(values, source=source)
+    if manifest is not None:
+        _check_place(rendered.repo_root, rendered.run_dir, manifest)
+        _check_same_settings(manifest, settings)
+    _check_same_plan(rendered)
+    return settings
+
+
+def _check_place(repo_root: Path, run_dir: Path, manifest: Mapping[str, Any]) -> None:
+    """Demand that all paths are what they were."""
+    now = {"repo_root": str(repo_root), "run_dir": str(run_dir)}
+    problems = [
+        Problem(name, name, f"it is {path}", manifest[name], "Name it as it was")
+        for name, path in now.items()
+        if path != manifest[name]
+    ]
+    if problems:
+        raise HloopError(problems)
 
 
 def former_settings(manifest: Mapping[str, Any]) -> RunSettings:
@@ -117,12 +157,8 @@ def former_settings(manifest: Mapping[str, Any]) -> RunSettings:
     )
 
 
-def check_same_settings(manifest: Mapping[str, Any], settings: RunSettings) -> None:
-    """Demand what all sessions of a run have in common.
-
-    Raises:
-        HloopError: the mode or the placement is another one.
-    """
+def _check_same_settings(manifest: Mapping[str, Any], settings: RunSettings) -> None:
+    """Demand what all sessions of a run have in common."""
     problems = [
         Problem("setting", name, f"{now.value!r}, to resume a run", repr(manifest[name]))
         for name, now in (("mode", settings.mode), ("placement", settings.placement))
@@ -135,12 +171,8 @@ def check_same_settings(manifest: Mapping[str, Any], settings: RunSettings) -> N
         raise HloopError(problems)
 
 
-def check_same_plan(rendered: RenderedPlan) -> None:
-    """Demand that a plan is byte for byte the one in the run directory.
-
-    Raises:
-        RunDirectoryError: it is not; says what differs.
-    """
+def _check_same_plan(rendered: RenderedPlan) -> None:
+    """Demand that a plan is byte for byte the one in the run directory; say what differs."""
     paths = RunPaths(rendered.run_dir)
     now, then = rendered.plan.to_bytes(), paths.plan.read_bytes()
     if now == then:
@@ -151,7 +183,7 @@ def check_same_plan(rendered: RenderedPlan) -> None:
         (min(now.count(b"\n"), then.count(b"\n")) + 1, (b"nothing more", b"nothing more")),
     )
     text = f"the plan is another one: line {number} of {paths.plan} would be {_shown(new)}"
-    action = "Leave the plan out, or run it in a new folder"
+    action = "Run it in a new folder, or resume the run with its own plan.json"
     raise RunDirectoryError(Problem("plan_differs", "", text, _shown(old), action))
 
 
@@ -178,6 +210,8 @@ def prepare(rendered: RenderedPlan) -> tuple[list[Decision], dict[str, Any] | No
         HloopError: its journal cannot be read.
         OSError: its journal cannot be written to.
     """
+    from hloop.provenance.resume import Decision, decide
+
     paths = RunPaths(rendered.run_dir)
     end_survivors(paths)
     if not paths.manifest.exists():
@@ -218,6 +252,8 @@ def take_up(
         HloopError: a file that the plan was made from is gone.
         OSError: something cannot be written or moved.
     """
+    from hloop.run.beginning import begin
+
     paths = RunPaths(rendered.run_dir)
     scripts = Scripts(Portable(rendered.run_dir, rendered.repo_root))
     begin(opening, rendered, settings, table, grace_seconds, scripts, resumed)[0].close()

@@ -29,6 +29,7 @@ _LEAST = {
     "max_log_bytes": 1 << 16,
 }
 _SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+OPTIONS = "the executor's settings (--hloop-…)"
 
 
 class Provenance(StrEnum):

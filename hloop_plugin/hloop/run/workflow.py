@@ -11,7 +11,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,9 @@ from hloop.provenance.resume import Decision
 from hloop.run import elsewhere, resuming
 from hloop.run.approval import check_formal
 from hloop.run.opening import PlanOpening
-from hloop.run.planrun import claim, load_claimed
-from hloop.run.resuming import check_same_plan, former_run
+from hloop.run.resuming import settings_to_resume
 from hloop.run.runlock import RunLock
-from hloop.run.settings import RunSettings
+from hloop.run.settings import OPTIONS, RunSettings
 from hloop.schedule.events import EngineSettings
 
 CONFIGURATION = "the workflow's configuration"
@@ -66,12 +65,15 @@ class WorkflowRun:
         source: the file that the plan was made from; None in a process that runs one job.
     """
 
+        settings: as configured.
     rendered: RenderedPlan
+        config: the configuration.
     settings: RunSettings
     source: Path | None = None
 
     @cached_property
     def paths(self) -> RunPaths:
+    config: Mapping[str, Any] = field(default_factory=dict)
         return RunPaths(self.rendered.run_dir)
 
     @property
@@ -82,6 +84,19 @@ class WorkflowRun:
     def opening(
         self,
         settings: RunSettings,
+    def settings_with(self, options: Mapping[str, Any]) -> RunSettings:
+        """Give the settings with those of the executor; of a run that is resumed, as it had
+        them where neither says anything.
+
+        Raises:
+            HloopError: a setting cannot be, or the run cannot be resumed, or not so.
+        """
+        if options.get("resume"):
+            return settings_to_resume(
+                self.rendered, (self.config, CONFIGURATION), (options, OPTIONS)
+            )
+        return self.settings.override(options, source=OPTIONS)
+
         *,
         executor: str = "",
         snakemake: str = "",
@@ -211,8 +226,6 @@ def define(
     settings = RunSettings().override(config, source=CONFIGURATION)
     if subprocess:
         return WorkflowRun(load_claimed(run_dir, root), settings)
-    if settings.resume:
-        root, run_dir, settings = former_run(run_dir, root, config, source=CONFIGURATION)
     mimicx_root = config.get("mimicx_root")
     plan = prepare(
         Path(source),
@@ -222,9 +235,7 @@ def define(
     if problems := lint(plan, root, run_dir) + _pattern_problems(plan, run_dir):
         raise PlanError(problems, file=source)
     rendered = render_plan(plan, root, run_dir)
-    if settings.resume:
-        check_same_plan(rendered)
-    return WorkflowRun(rendered, settings, Path(os.path.abspath(source)))
+    return WorkflowRun(rendered, settings, Path(os.path.abspath(source)), config)
 
 
 def _can_be_told(artifact: RenderedArtifact) -> bool:
@@ -266,12 +277,10 @@ def _pattern_problems(plan: Plan, run_dir: Path) -> list[Problem]:
 
 
 def _checked_source(config: Mapping[str, Any]) -> str:
-    """Hold the configuration against its format; give the one file that the plan is made of. A
-    run that is resumed has its own."""
+    """Hold the configuration against its format; give the one file that the plan is made of."""
     problems = format_problems(dict(config), "config")
     given = [key for key in ("workload", "plan") if config.get(key) is not None]
-    has_its_own = not given and bool(config.get("resume"))
-    if len(given) != 1 and not has_its_own:
+    if len(given) != 1:
         found = " and ".join(given) or "neither workload nor plan"
         problems.append(
             Problem(
@@ -284,4 +293,4 @@ def _checked_source(config: Mapping[str, Any]) -> str:
         )
     if problems:
         raise HloopError(problems, file=CONFIGURATION)
-    return str(RunPaths(Path(config["run_dir"])).plan if has_its_own else config[given[0]])
+    return str(config[given[0]])

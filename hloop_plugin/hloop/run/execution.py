@@ -87,6 +87,7 @@ def execute(
     Args:
         plan, given: as in :func:`check_may_begin`, which is to be asked before.
         rendered: what is run, and where.
+        keep_going: after a failure; None takes what a run did that is resumed, else no.
         watch: shows it; None shows nothing.
 
     Raises:
@@ -98,8 +99,10 @@ def execute(
         "run_dir": str(rendered.run_dir),
         "repo_root": str(rendered.repo_root),
         **{name: value for name, value in given.items() if value is not None},
-        keep_going: after a failure; None takes what a run did that is resumed, else no.
     }
+    resume = config.pop("resume", False)
+    if keep_going is None:
+        keep_going = resume and former_keep_going(rendered.run_dir)
     received: list[int] = []
     session = paths.next_session()
     # Snakemake's own folder (.snakemake) has no place in a run directory, nor in the user's.
@@ -111,9 +114,6 @@ def execute(
             *("--snakefile", str(data_dir("workflow") / "Snakefile")),
             *("--directory", folder, "--configfile", str(config_file)),
             *("--profile", "none", "--workflow-profile", "none"),
-    resume = config.pop("resume", False)
-    if keep_going is None:
-        keep_going = resume and former_keep_going(rendered.run_dir)
             *("--executor", "hloop", "--scheduler", "greedy", "--cores", "all"),
             *("--max-jobs-per-timespan", "100000/1s", "--latency-wait", "0"),
             *("--drop-metadata", "--nocolor"),

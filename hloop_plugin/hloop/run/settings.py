@@ -28,8 +28,8 @@ _LEAST = {
     # Less holds neither a beginning nor an end.
     "max_log_bytes": 1 << 16,
 }
-_SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 OPTIONS = "the executor's settings (--hloop-…)"
+_SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Provenance(StrEnum):

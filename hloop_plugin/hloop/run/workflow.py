@@ -62,18 +62,18 @@ class WorkflowRun:
     """A plan, its run directory and its settings.
 
     Attributes:
+        settings: as configured.
         source: the file that the plan was made from; None in a process that runs one job.
+        config: the configuration.
     """
 
-        settings: as configured.
     rendered: RenderedPlan
-        config: the configuration.
     settings: RunSettings
     source: Path | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def paths(self) -> RunPaths:
-    config: Mapping[str, Any] = field(default_factory=dict)
         return RunPaths(self.rendered.run_dir)
 
     @property
@@ -81,9 +81,6 @@ class WorkflowRun:
         """The completion markers of all jobs: what there is when the plan has completed."""
         return [str(self.paths.job(job_id).completed) for job_id in self.rendered.jobs]
 
-    def opening(
-        self,
-        settings: RunSettings,
     def settings_with(self, options: Mapping[str, Any]) -> RunSettings:
         """Give the settings with those of the executor; of a run that is resumed, as it had
         them where neither says anything.
@@ -97,6 +94,9 @@ class WorkflowRun:
             )
         return self.settings.override(options, source=OPTIONS)
 
+    def opening(
+        self,
+        settings: RunSettings,
         *,
         executor: str = "",
         snakemake: str = "",

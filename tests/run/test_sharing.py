@@ -15,6 +15,7 @@ from hloop.devices.leases import LeaseFolder
 from hloop.devices.resolve import Device, DeviceTable, resolve_devices
 from hloop.locks import Lock
 from hloop.run import sharing
+from hloop.run.asking import PatientObserver
 from hloop.run.journal import read_journal
 from hloop.run.opening import LeaseOpening, Opening
 from hloop.run.sharing import Sharing
@@ -343,7 +344,10 @@ class Party:
     def __init__(self, folder: Path):
         self.heard: list[str] = []
         self.sharing = Sharing(
-            Timers(), lambda *_, **__: None, lambda _job, text: self.heard.append(text)
+            Timers(),
+            lambda *_, **__: None,
+            lambda _job, text: self.heard.append(text),
+            PatientObserver(),
         )
         table = resolve_devices("simulated:2", {})
         leases = LeaseOpening(str(folder))

@@ -274,33 +274,105 @@ def test_a_run_with_heartbeats_has_its_report(sup: Supervised) -> None:
     assert sup.close()["status"] == "completed" and sup.events("heartbeat")
 
 
-def test_a_heartbeat_tells_of_devices_and_that_one_is_lost(tmp_path: Path) -> None:
-    there, gone = "GPU-11111111-1111-1111-1111-111111111111", "GPU-" + "2" * 8
-    state = tmp_path / "state"
-    state.write_text(f"gpu {there} 80000 5 00000000:0F:00.0 0 A GPU\n")
-    nvml_double.build(tmp_path)
-    devices = [
-        Device(i, uuid, uuid, "A GPU", 80000, False) for i, uuid in enumerate((there, gone))
-    ]
-    sup = Supervised(tmp_path, nvml_double.environment(tmp_path, state))
-    needs_it = job("b", "true", "gpu", cuda_visible_devices="1")
-    sup.open(
-        rendered(tmp_path, needs_it, job("a", "exec sleep 60")),
-        table=DeviceTable(tuple(devices), "the test", None),
-        heartbeat_seconds=1,
-        keep_going=True,
-        grace_seconds=0,
-    )
+# Devices, through the double of NVML
+
+THERE = "GPU-11111111-1111-1111-1111-111111111111"
+GONE = "GPU-22222222"
+NVML = f"gpu {THERE} 80000 5 00000000:0F:00.0 0 A GPU\n"
+
+
+class OnDevices:
+    """A run on two devices, of which NVML finds the first one only."""
+
+    def __init__(self, root: Path):
+        self.state = root / "state"
+        self.state.write_text(NVML)
+        nvml_double.build(root)
+        self.sup = Supervised(root, nvml_double.environment(root, self.state))
+
+    def begin(self, *jobs: Any) -> Supervised:
+        devices = tuple(
+            Device(index, uuid, uuid, "A GPU", 80000, False)
+            for index, uuid in enumerate((THERE, GONE))
+        )
+        self.sup.open(
+            rendered(self.sup.root, *jobs),
+            table=DeviceTable(devices, "the test", None),
+            lease_dir=self.sup.root / "leases",
+            heartbeat_seconds=1,
+            keep_going=True,
+            grace_seconds=0,
+        )
+        return self.sup
+
+    def beat(self, device: int = 0) -> dict[str, Any]:
+        """What the last heartbeat says of a device."""
+        found = wait_for(lambda: self.sup.events("heartbeat"), "a heartbeat")[-1]["devices"]
+        entry: dict[str, Any] = found[device]
+        return entry
+
+
+@pytest.fixture
+def on_devices(tmp_path: Path) -> Iterator[OnDevices]:
+    found = OnDevices(tmp_path)
+    yield found
+    found.sup.end()
+
+
+def gpu(job_id: str, script: str, device: int = 0) -> dict[str, Any]:
+    return job(job_id, script, "gpu") | {"cuda_visible_devices": str(device)}
+
+
+def test_a_heartbeat_tells_of_devices(on_devices: OnDevices) -> None:
+    on_devices.begin(job("a"))
+    wait_for(lambda: on_devices.beat()["memory_used_bytes"] == 5 << 20, "the memory in use")
+    # The double does not know of utilisation.
+    assert on_devices.beat()["problem"] == "Function Not Found"
+
+
+def test_a_heartbeat_tells_that_a_device_is_lost(on_devices: OnDevices) -> None:
+    sup = on_devices.begin(gpu("b", "true", 1), job("a", "exec sleep 60"))
     sup.ready("a")
-    wait_for(lambda: sup.events("heartbeat")[1:], "two heartbeats")
+    wait_for(lambda: sup.events("device_lost"), "the loss")
     sup.ready("b")
     assert sup.ended("b") == ["failed"]
+    assert [event["device"] for event in sup.events("device_lost")] == [1]
+    assert on_devices.beat(1)["problem"] == "Not Found"
     sup.stop()
     sup.ended("a")
-    found = sup.events("heartbeat")[0]["devices"]
-    assert [(item["memory_used_bytes"], item["problem"]) for item in found] == [
-        (5 << 20, "Function Not Found"),
-        (None, "Not Found"),
-    ]
-    assert [event["device"] for event in sup.events("device_lost")] == [1]
-    sup.end()
+
+
+def test_a_device_that_is_lost_under_a_job_gets_no_other(on_devices: OnDevices) -> None:
+    go = on_devices.sup.root / "go"
+    script = f"while [ ! -e '{go}' ]; do sleep 0.05; done"
+    sup = on_devices.begin(gpu("a", script), gpu("b", "true"))
+    sup.ready("a", "b")
+    sup.until("started", "a")
+    on_devices.state.write_text(f"{NVML}fail nvmlDeviceGetMemoryInfo 15\n")
+    assert sup.ended("b") == ["failed"]
+    go.touch()
+    assert sup.ended("a") == ["completed"]
+    failure = read(sup.paths.job("b").status)["failure"]
+    assert failure == {"reason": "device_lost", "message": "device 0 is lost: GPU is lost"}
+
+
+def test_nvml_that_hangs_holds_up_nothing(on_devices: OnDevices) -> None:
+    sup = on_devices.begin(gpu("a", "exec sleep 60"), job("b", "exec sleep 60"), job("c"))
+    sup.ready("a")
+    sup.until("started", "a")
+    on_devices.state.write_text(f"{NVML}fail nvmlDeviceGetMemoryInfo -1\n")
+    wait_for(lambda: on_devices.beat()["problem"] != "Function Not Found", "the heartbeat")
+    sup.ready("b", "c")
+    assert sup.ended("c") == ["completed"]
+    sup.stop()
+    assert sup.ended("a", "b") == ["cancelled", "cancelled"]
+    silence = "NVML did not answer within 1 s"
+    assert on_devices.beat()["problem"] == silence
+    assert read(sup.paths.job("a").record)["device_at_end"]["problem"] == silence
+
+
+def test_a_job_gets_a_device_of_which_nvml_says_nothing(on_devices: OnDevices) -> None:
+    on_devices.state.write_text(f"{NVML}fail nvmlDeviceGetHandleByUUID -1\n")
+    sup = on_devices.begin(gpu("a", "true"))
+    sup.ready("a")
+    assert sup.ended("a") == ["completed"]

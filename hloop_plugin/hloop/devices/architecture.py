@@ -7,26 +7,31 @@ simulated or unresolved, and a machine without NVML, cannot be asked and pass.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hloop.devices.resolve import UNRESOLVED, DeviceTable
 from hloop.errors import DeviceError, Problem
 
 
-def require_architecture(table: DeviceTable, wanted: Mapping[str, tuple[str, int | None]]) -> None:
+def require_architecture(
+    table: DeviceTable,
+    wanted: Mapping[str, tuple[str, int | None]],
+    find: Callable[[DeviceTable], dict[int, str]],
+) -> None:
     """Demand that the devices are of the architectures that jobs are for.
 
     Args:
         table: the devices of the run.
         wanted: job id to architecture, such as ``sm_90``, and the logical device that the job
             runs on; None where it may be any.
+        find: gives the architectures, as :func:`architectures` does.
 
     Raises:
         DeviceError: one is not; says which device, what it is, and what was to be there.
     """
     if not wanted:
         return
-    found = architectures(table)
+    found = find(table)
     for job, (architecture, pinned) in wanted.items():
         for logical, own in found.items():
             if own != architecture and pinned in (None, logical):

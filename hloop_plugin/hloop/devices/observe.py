@@ -36,8 +36,6 @@ class Observer:
     def __init__(self) -> None:
         self._nvml: Any = None
         self._trouble: str | None = None
-        # By UUID: what NVML said of those that are gone.
-        self._lost: dict[str, str] = {}
 
     def observe(self, device: Device) -> dict[str, Any]:
         """Give what records say of a device, with the memory in use on it now, in bytes.
@@ -45,22 +43,21 @@ class Observer:
         ``memory_used_bytes`` is None where it is not known, and ``problem`` is what NVML said
         then. A device that is simulated or unresolved is not looked at: both are None.
         """
-        used, problem = None, None
-        if device.uuid not in (None, UNRESOLVED):
-            used, problem = self._ask(device.uuid)
+        look = self.look(device) if device.uuid not in (None, UNRESOLVED) else Look()
+        used = look.memory_used_bytes
+        problem = look.problem if used is None else None
         return device.to_dict() | {"memory_used_bytes": used, "problem": problem}
 
     def loss(self, device: Device) -> str | None:
         """Say in NVML's words that a device is lost; None where it is not, or nobody knows."""
         if device.uuid in (None, UNRESOLVED):
             return None
-        self._ask(device.uuid)
-        return self._lost.get(str(device.uuid))
+        look = self.look(device)
+        return look.problem if look.lost else None
 
     def look(self, device: Device) -> Look:
         """Look at a device that has a UUID: its memory and how busy it is."""
-        if self._nvml is None and self._trouble is None:
-            self._start()
+        self.start()
         nvml = self._nvml
         if nvml is None:
             return Look(problem=self._trouble)
@@ -70,9 +67,7 @@ class Observer:
             used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
             return Look(used, int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu))
         except nvml.NVMLError as error:
-            gone = (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_NOT_FOUND)
-            lost = error.value in gone
-            return Look(used, problem=str(error), lost=lost)
+            return Look(used, problem=str(error), lost=error.value in _lost(nvml))
 
     def close(self) -> None:
         """Let go of NVML."""
@@ -81,20 +76,10 @@ class Observer:
                 self._nvml.nvmlShutdown()
             self._nvml = None
 
-    def _ask(self, uuid: str | None) -> tuple[int | None, str | None]:
-        if self._nvml is None and self._trouble is None:
-            self._start()
-        if self._nvml is None:
-            return None, self._trouble
-        try:
-            handle = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
-            return int(self._nvml.nvmlDeviceGetMemoryInfo(handle).used), None
-        except self._nvml.NVMLError as error:
-            if isinstance(error, self._nvml.NVMLError_GpuIsLost | self._nvml.NVMLError_NotFound):
-                self._lost[str(uuid)] = str(error)
-            return None, str(error)
-
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start NVML, unless it was tried before."""
+        if self._nvml is not None or self._trouble is not None:
+            return
         try:
             import pynvml
         except ImportError as error:
@@ -106,3 +91,12 @@ class Observer:
             self._trouble = f"NVML cannot be started ({error})"
             return
         self._nvml = pynvml
+
+
+def _lost(nvml: Any) -> tuple[int, ...]:
+    """Give the errors that say that no job can use a device."""
+    return (
+        nvml.NVML_ERROR_GPU_IS_LOST,
+        nvml.NVML_ERROR_NOT_FOUND,
+        nvml.NVML_ERROR_RESET_REQUIRED,
+    )

@@ -63,6 +63,7 @@ class Evidence:
         facts: of the run; None where its manifest was never written.
         scripts: keeps the digests of the scripts that commands name.
         alone: no other process starts jobs of this run.
+        observer: looks at the device of each attempt; None where none is started.
     """
 
     def __init__(
@@ -74,12 +75,13 @@ class Evidence:
         scripts: Scripts,
         *,
         alone: bool,
+        observer: Observer | None = None,
     ):
         self._folder = folder
         self._portable = portable
         self._journal = journal
         self._facts = facts
-        self._observer = Observer()
+        self._observer = observer or Observer()
         self._scripts = scripts
         self._boot_id = None if facts is None else facts.manifest["host"]["boot_id"]
         self._alone = alone
@@ -227,9 +229,6 @@ class Evidence:
             return Outcome(Status(status["status"]), failure and Failure(**failure)), reference
         except OSError:
             return outcome, None
-
-    def close(self) -> None:
-        self._observer.close()
 
     def _paths(self, name: str) -> JobPaths:
         return JobPaths(self._folder / name)

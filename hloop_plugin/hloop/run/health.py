@@ -21,6 +21,7 @@ from hloop.devices.leases import LeaseFolder
 from hloop.devices.resolve import UNRESOLVED, resolve_devices
 from hloop.errors import DeviceError
 from hloop.run import processes
+from hloop.run.asking import ask_machine
 
 MIB, GIB = 2**20, 2**30
 # What a run of a thousand jobs writes by itself: records, logs, the journal.
@@ -76,7 +77,7 @@ def machine_checks(run_dir: Path | None, environ: Mapping[str, str]) -> Iterator
 def check_devices(environ: Mapping[str, str]) -> Check:
     """Find the devices as a run does; none is right where there is no driver and no wish."""
     try:
-        table = resolve_devices("auto", environ)
+        table = resolve_devices("auto", environ, ask_machine)
     except DeviceError as error:
         return Check("devices", False, str(error), "Correct CUDA_VISIBLE_DEVICES")
     count = len(table.devices)

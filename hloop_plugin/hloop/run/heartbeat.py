@@ -38,6 +38,7 @@ class Heartbeat:
         opening: has how often, and the devices.
         trees: the processes of all attempts.
         watchdog: knows their logs and watched files.
+        observer: looks at the devices.
         note: appends an event to the journal.
         lose: told of a device that is lost: its logical index and why.
     """
@@ -48,6 +49,7 @@ class Heartbeat:
         opening: Opening,
         trees: JobTrees,
         watchdog: Watchdog,
+        observer: Observer,
         note: Callable[..., None],
         lose: Callable[[int, str], None],
     ):
@@ -58,7 +60,7 @@ class Heartbeat:
             device for device in opening.table.devices if device.uuid not in (None, UNRESOLVED)
         ]
         self._note, self._lose = note, lose
-        self._observer = Observer()
+        self._observer = observer
         self._log_bytes: dict[str, int] = {}
 
     def start(self) -> None:

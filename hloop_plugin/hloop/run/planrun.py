@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hloop import files
+from hloop.devices.observe import Observer
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, Problem, RunDirectoryError
 from hloop.files import RunPaths
@@ -117,6 +118,7 @@ class PlanRun:
         settings: EngineSettings,
         table: DeviceTable,
         grace_seconds: float,
+        observer: Observer | None = None,
     ) -> PlanRun:
         """Open a claimed run directory: start its journal and publish its manifest; or go on
         with a run that is resumed, or join in for one job.
@@ -127,7 +129,7 @@ class PlanRun:
         """
         rendered = load_claimed(Path(opening.run_dir), Path(opening.repo_root))
         if opening.only is not None:
-            return cls.attach(rendered, table, only=opening.only)
+            return cls.attach(rendered, table, only=opening.only, observer=observer)
         paths = RunPaths(rendered.run_dir)
         portable = Portable(rendered.run_dir, rendered.repo_root)
         scripts = Scripts(portable)
@@ -137,7 +139,9 @@ class PlanRun:
         else:
             journal, facts = begin(opening, rendered, settings, table, grace_seconds, scripts)
         alone = facts.manifest["mode"] != EXTERNAL
-        evidence = Evidence(paths.jobs, portable, journal, facts, scripts, alone=alone)
+        evidence = Evidence(
+            paths.jobs, portable, journal, facts, scripts, alone=alone, observer=observer
+        )
         nodes = plan_nodes(rendered.plan, opening.durations_ns)
         run = cls(rendered, nodes, paths, journal, evidence, table, formal=facts.formal)
         if opening.resumed:
@@ -154,6 +158,7 @@ class PlanRun:
         table: DeviceTable | None = None,
         only: str | None = None,
         journal: Journal | None = None,
+        observer: Observer | None = None,
     ) -> PlanRun:
         """Join a run that another process began, for the job ``only`` or to close it."""
         paths = RunPaths(rendered.run_dir)
@@ -170,7 +175,15 @@ class PlanRun:
             tuple(nodes),
             paths,
             journal,
-            Evidence(paths.jobs, portable, journal, facts, Scripts(portable), alone=False),
+            Evidence(
+                paths.jobs,
+                portable,
+                journal,
+                facts,
+                Scripts(portable),
+                alone=False,
+                observer=observer,
+            ),
             table or DeviceTable((), "", None),
             joined=True,
         )
@@ -181,7 +194,6 @@ class PlanRun:
     def leave(self) -> None:
         """Let other processes go on with the run."""
         self.journal.close()
-        self.evidence.close()
 
     def place(self, name: str) -> int:
         """Where a job stands in the plan."""

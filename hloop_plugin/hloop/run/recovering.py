@@ -118,7 +118,6 @@ def _close(paths: RunPaths) -> None:
     if rendered is None or paths.rules.exists():
         rules = RuleRun.attach(run_dir, repo_root, journal=journal)
         rules.bury(DIED)
-        rules.evidence.close()
         if rendered is None:
             _check(rules.close(interrupted=True))
             return

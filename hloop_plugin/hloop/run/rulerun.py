@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hloop import files
+from hloop.devices.observe import Observer
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, Problem, RunDirectoryError
 from hloop.files import RunPaths
@@ -94,6 +95,7 @@ class RuleRun:
         settings: EngineSettings,
         table: DeviceTable,
         grace_seconds: float,
+        observer: Observer | None = None,
     ) -> RuleRun:
         """Begin a run without a plan, or join the plan's run that was begun there.
 
@@ -105,7 +107,7 @@ class RuleRun:
         if not RunPaths(run_dir).journal.exists():
             scripts = Scripts(Portable(run_dir, repo_root))
             begin(opening, None, settings, table, grace_seconds, scripts)[0].close()
-        return cls.attach(run_dir, repo_root, table)
+        return cls.attach(run_dir, repo_root, table, observer=observer)
 
     @classmethod
     def attach(
@@ -114,12 +116,16 @@ class RuleRun:
         repo_root: Path,
         table: DeviceTable | None = None,
         journal: Journal | None = None,
+        observer: Observer | None = None,
     ) -> RuleRun:
         """Join a run that was begun."""
         paths, portable = RunPaths(run_dir), Portable(run_dir, repo_root)
         journal = journal or Journal.attach(paths.journal)
         facts = read_facts(paths, portable)
-        evidence = Evidence(paths.rules, portable, journal, facts, Scripts(portable), alone=True)
+        scripts = Scripts(portable)
+        evidence = Evidence(
+            paths.rules, portable, journal, facts, scripts, alone=True, observer=observer
+        )
         return cls(paths, portable, journal, evidence, table or DeviceTable((), "", None))
 
     def declare(self, message: Message) -> RenderedJob:
@@ -314,7 +320,6 @@ class RuleRun:
     def leave(self) -> None:
         """Write no more."""
         self.journal.close()
-        self.evidence.close()
 
     def close(self, *, interrupted: bool) -> dict[str, Any]:
         """Write the report of a run without a plan. Gives what the executor prints: status,

@@ -17,6 +17,7 @@ from hloop.devices.resolve import DeviceTable, require, resolve_devices
 from hloop.errors import HloopError, Problem, ReportError
 from hloop.files import RunPaths
 from hloop.plan.model import ARCHITECTURE_VARIABLE, Plan, ResourceClass
+from hloop.run.asking import ask_architectures, ask_machine
 from hloop.run.opening import MAX_LOG_BYTES, LeaseOpening
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
@@ -198,7 +199,7 @@ class RunSettings:
         """
         if problem := self._half_formal():
             raise HloopError(problem)
-        table = resolve_devices(self.devices, environ)
+        table = resolve_devices(self.devices, environ, ask_machine)
         if plan is not None:
             pinned = self.placement is Placement.PINNED
             require(
@@ -219,6 +220,7 @@ class RunSettings:
                     for job in plan.jobs
                     if ARCHITECTURE_VARIABLE in job.environment
                 },
+                ask_architectures,
             )
         return table
 

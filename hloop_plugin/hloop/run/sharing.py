@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from hloop.devices.leases import LeaseFolder, lease_key, machine_id
-from hloop.devices.observe import Observer
 from hloop.devices.resolve import DeviceTable
 from hloop.locks import Holder, Lock, host_name, user_name
 from hloop.run import processes
+from hloop.run.asking import PatientObserver
 from hloop.run.attempt import Attempt
 from hloop.run.journal import utc_now
 from hloop.run.opening import Opening
@@ -76,16 +76,23 @@ class Sharing:
         timers: the loop's timers.
         note: writes an event into the run's journal.
         say: tells the executor that a job waits, and why.
+        observer: looks whether a device is lost before a job gets it.
     """
 
-    def __init__(self, timers: Timers, note: Callable[..., None], say: Callable[[str, str], None]):
+    def __init__(
+        self,
+        timers: Timers,
+        note: Callable[..., None],
+        say: Callable[[str, str], None],
+        observer: PatientObserver,
+    ):
         self._timers = timers
         self._note = note
         self._say = say
         self._folder: LeaseFolder | None = None
         self._table = DeviceTable((), "", None)
         self._holder = holder_of_run("", "")
-        self._observer = Observer()
+        self._observer = observer
         self._keys: dict[int, str] = {}
         # By device: those whose turn is this run's; leases of no job yet; leases by job.
         self._turns: dict[int, Lock] = {}
@@ -155,6 +162,8 @@ class Sharing:
             found += got
             kept |= keep
             self._tell_waits(want, got)
+        if found and self._observer.is_starting():
+            kept, found = {*kept, *found}, []
         self._let_go(kept, found)
         for job_id in self._waits.keys() - {want.job_id for want in wanted}:
             del self._waits[job_id]

@@ -22,14 +22,8 @@ from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError
 from hloop.provenance.records import Status
 from hloop.run import processes
-from hloop.run.attempt import (
-    Attempt,
-    Failure,
-    Outcome,
-    Phase,
-    judge_exit,
-    wanted_inputs,
-)
+from hloop.run.asking import PatientObserver
+from hloop.run.attempt import Attempt, Failure, Outcome, Phase, judge_exit, wanted_inputs
 from hloop.run.channel import Message, Outbox
 from hloop.run.hashing import Hashed, HashService
 from hloop.run.heartbeat import Heartbeat
@@ -81,9 +75,11 @@ class Supervisor:
         self._run: PlanRun | None = None
         self._rule_run: RuleRun | None = None
         self._table = DeviceTable((), "", None)
-        self._sharing = Sharing(self._loop.timers, self._note, self._link.waiting)
+        self._observer = PatientObserver()
+        timers = self._loop.timers
+        self._sharing = Sharing(timers, self._note, self._link.waiting, self._observer)
         self._engine = Engine(EngineSettings())
-        self._trees = JobTrees(self._loop.timers, 0, self._own_pids, self._gone)
+        self._trees = JobTrees(timers, 0, self._own_pids, self._gone)
         self._stopping: str | None = None
         self._closing = False
 
@@ -128,18 +124,20 @@ class Supervisor:
     def _do_open(self, **message: Any) -> None:
         opening = Opening.from_message(**message)
         self._table = opening.table
-        begun_with = (opening.settings, opening.table, opening.grace_seconds)
+        self._observer.begin(self._table)
+        grace = opening.grace_seconds
+        begun_with = (opening.settings, opening.table, grace, self._observer)
         if opening.run is not None:
             self._run = PlanRun.open(opening.run, *begun_with)
         if opening.rules is not None:
             self._rule_run = RuleRun.open(opening.rules, *begun_with)
         self._launcher = Launcher(self._table, self._run, self._rule_run)
-        grace_ns = round(opening.grace_seconds * 1e9)
-        self._trees = JobTrees(self._loop.timers, grace_ns, self._own_pids, self._gone)
-        self._events += self._sharing.open(opening)
         timers = self._loop.timers
+        self._trees = JobTrees(timers, round(grace * 1e9), self._own_pids, self._gone)
+        self._events += self._sharing.open(opening)
         self._watchdog = Watchdog(timers, self._trees, self._stop, opening.max_log_bytes)
-        Heartbeat(timers, opening, self._trees, self._watchdog, self._note, self._lose).start()
+        looked_at = (self._trees, self._watchdog, self._observer)
+        Heartbeat(timers, opening, *looked_at, self._note, self._lose).start()
         nodes = () if self._run is None else self._run.nodes
         self._engine = Engine(opening.settings, nodes, opening.wanted)
         self._instructions.extend(self._engine.start())
@@ -241,11 +239,6 @@ class Supervisor:
         self._events += self._sharing.settle(self._engine.wants)
         return bool(self._events)
 
-    def lose_device(self, index: int, reason: str) -> None:
-        """A device does not work any more: nothing is started there, and what needs it fails.
-        What runs there is left alone."""
-        self._events += self._sharing.lose(index, reason)
-
     def _skip(self, name: str, reason: str, handed: bool) -> None:
         if name not in self._rules and name not in self._skipped:
             self._skipped.add(name)
@@ -326,10 +319,12 @@ class Supervisor:
     # Ending
 
     def _lose(self, device: int, reason: str) -> None:
+        """A device does not work any more: nothing is started there, and what needs it fails.
+        What runs there is left alone."""
         self._events += self._sharing.lose(device, reason)
 
     def _own_pids(self) -> set[int]:
-        return set() if self._hashes.worker_pid is None else {self._hashes.worker_pid}
+        return {pid for pid in (self._hashes.worker_pid, self._observer.pid) if pid is not None}
 
     def _gone(self, attempt: Attempt) -> None:
         """Every process of an attempt is gone: judge it, or see first what it made."""
@@ -385,6 +380,7 @@ class Supervisor:
     def _finish_run(self) -> None:
         """Stop what no job owns any more, write the report, say goodbye."""
         self._hashes.close()
+        self._observer.close()
         self._sharing.close()
         processes.send(processes.with_descendants(processes.children(os.getpid())), signal.SIGKILL)
         goodbye: Message = {"status": None}

@@ -2,53 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nvml_double
 import pytest
 from formal_case import FormalCase
 from formal_runs import Bench
-from hloop.cli.main import main
+from hloop_command import hloop
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a command ended and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def codes(self) -> list[str]:
-        """The codes of the problems, with ``--json``."""
-        return [problem["code"] for problem in self.document["problems"]]
-
-
-Hloop = Callable[..., Outcome]
-
-
-@pytest.fixture
-def hloop(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Hloop:
-    """Run ``hloop`` with these arguments."""
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["hloop", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(int(end.value.code or 0), captured.out, captured.err)
-
-    return call
+__all__ = ["hloop"]
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,6 +62,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "hloop", "benchmark", *OPTIONS, *options],
         cwd=folder,
+        env={"HLOOP_HTML": "no", **os.environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -119,7 +122,7 @@ def test_the_protocol_and_what_was_noticed_keep_their_schemas(finished: Path):
 
 def test_timings_are_those_of_the_reports(finished: Path):
     report = json.loads((finished / "bench/repetition_00/hloop/hloop_run.json").read_bytes())
-    assert summary_of(finished)["timings"]["hloop"] == [report["elapsed_seconds"]]
+    assert summary_of(finished)["timings"][0]["hloop"] == report["elapsed_seconds"]
 
 
 def test_runs_on_simulated_devices_may_not_be_quoted(finished: Path):
@@ -138,11 +141,23 @@ def test_a_finished_benchmark_is_taken_over_and_summed_up_the_same(finished: Pat
     assert json.loads(process.stdout) == before
 
 
+def test_at_its_end_it_has_a_page_and_says_where(finished: Path, monkeypatch: Any):
+    page = finished / "bench/report.html"
+    page.unlink(missing_ok=True)
+    assert "report: " not in benchmark(finished).stdout
+    assert not page.exists()
+    monkeypatch.setenv("HLOOP_HTML", "yes")
+    assert benchmark(finished).stdout.endswith(f"\nreport: {page}\n")
+    assert "hloop benchmark" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
         (("--modes", "hloop,sequential"), "modes"),
         (("--devices", "simulated:2"), "devices"),
+        (("--placement", "any"), "placement"),
+        (("--cpu-workers", "7"), "cpu_workers"),
     ],
 )
 def test_another_protocol_in_the_same_folder_is_refused(
@@ -166,18 +181,39 @@ def test_preparing_only_writes_the_plan_and_nothing_else(tmp_path: Path):
     assert [path.name for path in (tmp_path / "bench").iterdir()] == ["materialized_plan.json"]
 
 
-def test_a_mode_that_there_is_not_is_refused(tmp_path: Path):
-    process = benchmark(new_folder(tmp_path), "--modes", "hloop,fast")
-    assert (process.returncode, "some of sequential, hloop, bulk-sync" in process.stderr) == (
-        2,
-        True,
-    )
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (("--modes", "hloop,fast"), "some of sequential, hloop, bulk-sync"),
+        (("--devices", "simulated:0"), "simulated:N with N from 1"),
+        (("--durations", "nothing"), "it cannot be read"),
+        (("--run-dir", "used"), "used/summary.json is there, and no benchmark"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    tmp_path: Path, options: tuple[str, ...], found: str
+):
+    (new_folder(tmp_path) / "used").mkdir()
+    (tmp_path / "used/summary.json").touch()
+    process = benchmark(tmp_path, *options)
+    assert (process.returncode, found in process.stderr) == (2, True)
+    assert {path.name for path in tmp_path.rglob("*")} == {"tiny.yaml", "used", "summary.json"}
+
+
+def test_less_repetitions_than_there_are_would_be_a_choice_among_them(
+    finished: Path, tmp_path: Path
+):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "bench/repetition_01").mkdir()
+    process = benchmark(tmp_path, "--repetitions", "1")
+    assert (process.returncode, "repetition_01 is there already" in process.stderr) == (2, True)
 
 
 def test_modes_that_decide_otherwise_stop_the_benchmark_and_everything_is_kept(tmp_path: Path):
     (new_folder(tmp_path) / "moody").touch()
-    process = benchmark(tmp_path, "--repetitions", "2")
+    process = benchmark(tmp_path, "--repetitions", "2", "--json")
     assert process.returncode == 1
+    assert json.loads(process.stdout) == summary_of(tmp_path)
     assert "repetition_00: the modes did not decide the same" in process.stderr
     assert not (tmp_path / "bench/repetition_01").exists()
     assert (tmp_path / "bench/repetition_00/hloop/selection.json").exists()
@@ -215,7 +251,9 @@ def test_an_interrupted_benchmark_goes_on_where_it_was(tmp_path: Path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 2
-    assert "a signal ended the benchmark. Call the same command again to go on" in err
+    there = f"of its 2 runs 1 are complete, in {tmp_path}/bench"
+    go_on = "Call the same command again to go on"
+    assert f"a signal ended the benchmark; {there}. {go_on}" in err
     (tmp_path / "hold").unlink()
     again = benchmark(tmp_path)
     assert told(again) == [

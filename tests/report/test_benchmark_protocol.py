@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hloop.report.benchmark import BenchmarkPaths, Protocol
+from hloop.report.benchmark import BenchmarkPaths, Protocol, is_benchmark
 from hloop.schedule.events import Mode
 
 S, H, B = Mode.SEQUENTIAL, Mode.HLOOP, Mode.BULK_SYNC
@@ -46,6 +46,18 @@ def test_a_run_knows_its_place_in_the_repetition():
 def test_more_repetitions_do_not_change_the_protocol_of_a_folder():
     few, many = (Protocol((S, H), repetitions=count).to_document("0" * 64) for count in (2, 9))
     assert few == many
+
+
+def test_what_changes_the_measurements_is_in_the_protocol():
+    plain, other = (Protocol((S, H), cpu_workers=workers) for workers in (None, 2))
+    assert plain.to_document("0" * 64) != other.to_document("0" * 64)
+
+
+def test_a_run_whose_job_wrote_a_summary_is_no_benchmark(tmp_path: Path):
+    (tmp_path / "summary.json").touch()
+    assert is_benchmark(tmp_path)
+    (tmp_path / "hloop_run.json").touch()
+    assert not is_benchmark(tmp_path)
 
 
 def test_what_is_put_aside_lies_beside_the_run():

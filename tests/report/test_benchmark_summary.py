@@ -8,17 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hloop.plan.contract import schema_problems
 from hloop.plan.model import Job, Plan, ResourceClass
 from hloop.report.benchmark import BenchmarkPaths, Protocol
 from hloop.report.summary import summarize, write_summary
+from hloop.run.page import make_page
 from hloop.schedule.events import Mode
 from measured_runs import runs_of
 
 S, H, B = Mode.SEQUENTIAL, Mode.HLOOP, Mode.BULK_SYNC
 PLAN = Plan("p", (Job("a", ResourceClass.CPU, ("true",)),))
 PROTOCOL = Protocol((S, B, H), repetitions=3, wanted=3)
+MODES, NUMBER = [S.value, B.value, H.value], {"type": "number"}
 SECONDS = {S: [20.0, 22.0, 30.0], B: [12.0, 11.0, 10.0], H: [10.0, 10.0, 15.0]}
 
 
@@ -32,7 +35,35 @@ def test_it_keeps_its_schema(summary: dict[str, Any]):
 
 
 def test_timings_stand_by_repetition_whatever_the_order_of_the_runs(summary: dict[str, Any]):
-    assert summary["timings"] == SECONDS
+    assert summary["timings"] == [
+        {"repetition": n, **{mode: seconds[n] for mode, seconds in SECONDS.items()}}
+        for n in range(3)
+    ]
+
+
+# The published summary: benchmark_native_hloop.py of MimicX, but for the names of two modes.
+OF_MODES = {"type": "object", "properties": {S: NUMBER, B: NUMBER, H: NUMBER}, "required": MODES}
+PUBLISHED = {
+    "schema": {"const": "mimicx.native-hloop-benchmark-summary.v1"},
+    "repetitions": {"type": "integer"},
+    "plan_semantic_hash": {"type": "string"},
+    "selection_hashes": {"type": "array", "items": {"type": "string"}},
+    "decision_parity": {"type": "boolean"},
+    "median_seconds": OF_MODES,
+    "mean_seconds": OF_MODES,
+    "speedup_hloop_vs_sequential": NUMBER,
+    "speedup_hloop_vs_bulk_sync": NUMBER,
+    "every_repetition_hloop_faster_than_sequential": {"type": "boolean"},
+    "timings": {
+        "type": "array",
+        "items": {**OF_MODES, "required": ["repetition", *MODES]},
+    },
+}
+
+
+def test_it_has_every_published_field_in_its_published_form(summary: dict[str, Any]):
+    schema = {"type": "object", "properties": PUBLISHED, "required": list(PUBLISHED)}
+    jsonschema.validate(json.loads(json.dumps(summary)), schema)
 
 
 def test_the_warm_up_is_not_in_the_numbers(summary: dict[str, Any]):
@@ -87,12 +118,51 @@ def test_decisions_of_one_repetition_that_do_not():
     assert summary["decision_parity"] is False
 
 
-def test_repetitions_may_decide_otherwise_than_each_other():
+def test_repetitions_that_decide_otherwise_than_each_other_are_no_parity():
     runs = [
         replace(run, decision=f"{run.planned.repetition or 0:064x}")
         for run in runs_of(PROTOCOL, SECONDS)
     ]
-    assert summarize(PLAN, PROTOCOL, runs)["decision_parity"] is True
+    summary = summarize(PLAN, PROTOCOL, runs)
+    assert summary["decision_parity"] is False
+    assert summary["selection_hashes"] == [f"{number:064x}" for number in range(3)]
+
+
+@pytest.fixture
+def warmed_up() -> dict[str, Any]:
+    """After the warm-up alone."""
+    return summarize(PLAN, PROTOCOL, runs_of(PROTOCOL, SECONDS)[:3])
+
+
+def test_after_the_warm_up_no_mode_has_numbers(warmed_up: dict[str, Any]):
+    assert schema_problems(json.loads(json.dumps(warmed_up)), "benchmark-summary") == []
+    assert (warmed_up["repetitions"], warmed_up["median_seconds"]) == (0, {})
+    assert warmed_up["every_repetition_hloop_faster_than_sequential"] is None
+
+
+def test_after_the_warm_up_there_are_files_and_a_page(warmed_up: dict[str, Any], tmp_path: Path):
+    write_summary(BenchmarkPaths(tmp_path), warmed_up)
+    assert "0 of 3 measured repetitions" in (tmp_path / "SUMMARY.md").read_text()
+    assert make_page(tmp_path) == ""
+    assert (tmp_path / "report.html").exists()
+
+
+def test_idle_time_is_the_median_for_each_slot():
+    runs = runs_of(PROTOCOL, SECONDS)
+    hloop = [run for run in runs if run.planned.mode is H and run.planned.repetition is not None]
+    for run, idle in zip(hloop, (1.0, 5.0, 2.5), strict=True):
+        run.report["scheduling"]["idle_seconds"] = {"device 0": idle, "device 1": 2 * idle}
+    statistics = summarize(PLAN, PROTOCOL, runs)["statistics"]
+    assert statistics[H]["idle_seconds"] == {"device 0": 2.5, "device 1": 5.0}
+
+
+def test_efficiency_is_that_of_the_reports():
+    runs = runs_of(PROTOCOL, SECONDS)
+    bulk = [run for run in runs if run.planned.mode is B and run.planned.repetition is not None]
+    for run, efficiency in zip(bulk, (0.5, 0.8, 0.6), strict=True):
+        run.report["scheduling"]["efficiency"] = efficiency
+    sample = summarize(PLAN, PROTOCOL, runs)["statistics"][B]["efficiency"]
+    assert (sample["median"], sample["minimum"], sample["maximum"]) == (0.6, 0.5, 0.8)
 
 
 def test_a_plan_that_selects_nothing_has_no_parity():

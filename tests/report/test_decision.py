@@ -35,6 +35,27 @@ def test_whether_a_candidate_is_accepted_is_one():
     assert yes != no
 
 
+def test_a_selection_of_mimicx_has_the_published_digest():
+    rows = [
+        {"candidate_id": name, "steps": 9, "first_done_step": 9, "accepted": yes}
+        for name, yes in (("a", True), ("b", False))
+    ]
+    value = {"schema": "s", "candidates": rows, "selected_candidate_ids": ["a"]}
+    published = (
+        b'{"candidate_decisions":[{"accepted":true,"candidate_id":"a"},'
+        b'{"accepted":false,"candidate_id":"b"}],"selected_candidate_ids":["a"]}'
+    )
+    assert decision_hash(report(value)) == hashlib.sha256(published).hexdigest()
+
+
+def test_the_order_of_candidates_is_no_decision():
+    rows = [{"candidate_id": name, "accepted": name == "a"} for name in "ab"]
+    first, second = (
+        report({"rows": order, "selected_candidate_ids": ["a"]}) for order in (rows, rows[::-1])
+    )
+    assert decision_hash(first) == decision_hash(second)
+
+
 def test_the_order_of_keys_is_no_decision():
     assert decision_hash(report({"a": 1, "b": 2})) == decision_hash(report({"b": 2, "a": 1}))
 

@@ -104,7 +104,21 @@ def test_a_csv_table_gives_seconds(tmp_path: Path):
     assert read_durations(PLAN, path).seconds_ns == {"a": 1500 * MS, "b": 2000 * MS}
 
 
-@pytest.mark.parametrize("value", [-1, None, "soon", True, float("inf"), float("nan")])
+def test_a_table_may_begin_with_the_mark_of_a_spreadsheet(tmp_path: Path):
+    path = tmp_path / "times.csv"
+    path.write_bytes(b"\xef\xbb\xbfjob_id,seconds\r\na,1.5\r\n")
+    assert read_durations(PLAN, path).seconds_ns == {"a": 1500 * MS}
+
+
+def test_nothing_takes_no_time(tmp_path: Path):
+    path = tmp_path / "times.json"
+    path.write_text('{"a": 0}')
+    assert read_durations(PLAN, path).seconds_ns == {"a": 0}
+
+
+@pytest.mark.parametrize(
+    "value", [-1, None, "soon", True, [1], 1e300, 10**400, float("inf"), float("nan")]
+)
 def test_what_is_no_time_is_refused_with_the_job(tmp_path: Path, value: Any):
     path = tmp_path / "times.json"
     path.write_text(json.dumps({"a": value}))
@@ -118,6 +132,7 @@ def test_what_is_no_time_is_refused_with_the_job(tmp_path: Path, value: Any):
         ("times.json", "[1]", "it holds no JSON object"),
         ("times.json", "{", "it is not JSON"),
         ("times.csv", "job,seconds\n", "it lacks the columns job_id and seconds"),
+        ("times.csv", "job_id,seconds\na,1\na,2\n", "a stands there twice"),
         ("summary.json", "{}", "it is no summary of a benchmark"),
     ],
 )

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hloop.cli.options import (
+    CpuWorkersOption,
+    DevicesOption,
+    DurationsOption,
+    IoWorkersOption,
     JsonOption,
+    LeaseDirOption,
     MimicxRootOption,
     ModesOption,
+    PlacementOption,
     RepoRootOption,
     modes_of,
     repo_root_or_here,
@@ -54,14 +60,12 @@ def command(
         ),
     ] = None,
     modes: ModesOption = None,
-    devices: Annotated[
-        str,
-        typer.Option(
-            metavar="DEVICES",
-            help="auto (what CUDA_VISIBLE_DEVICES and NVML show), simulated:N, or entries as in "
-            "CUDA_VISIBLE_DEVICES.",
-        ),
-    ] = "auto",
+    devices: DevicesOption = None,
+    placement: PlacementOption = None,
+    cpu_workers: CpuWorkersOption = None,
+    io_workers: IoWorkersOption = None,
+    durations: DurationsOption = None,
+    lease_dir: LeaseDirOption = None,
     mimicx_root: MimicxRootOption = None,
     repo_root: RepoRootOption = None,
     as_json: JsonOption = False,
@@ -69,7 +73,8 @@ def command(
     """Run a plan several times in every mode, and sum up.
 
     One repetition to warm up comes first; in each repetition the order of the modes is rotated.
-    Writes summary.json, SUMMARY.md and timings.csv, and says whether the numbers may be quoted.
+    Writes summary.json, SUMMARY.md and timings.csv, says whether the numbers may be quoted, and
+    draws it all in report.html.
 
     Exit 0: all repetitions are complete and all modes decided the same. 1: a run failed, or
     they did not. 2: there is no answer, as after an interruption.
@@ -77,6 +82,7 @@ def command(
     from hloop.plan.prepare import read_config
     from hloop.report.benchmark import Protocol
     from hloop.report.measuring import Benchmark
+    from hloop.schedule.events import Placement
 
     root = repo_root_or_here(repo_root)
     prepared = read_config(config, repo_root=root, mimicx_root=mimicx_root)
@@ -89,16 +95,26 @@ def command(
         repetitions=repetitions or settings.repetitions,
         wanted=settings.repetitions,
         warmup=settings.warmup,
-        devices=devices,
+        devices=devices or "auto",
+        placement=placement or Placement.PINNED,
+        cpu_workers=cpu_workers,
+        io_workers=io_workers,
+        durations=None if durations is None else str(durations.absolute()),
     )
-    benchmark = Benchmark(prepared.plan, protocol, run_dir, root)
-    with benchmark.claimed():
-        summary, agree = _measure(benchmark)
+    benchmark = Benchmark(prepared.plan, protocol, run_dir, root, lease_dir)
+    benchmark.check(config)
+    try:
+        with benchmark.claimed():
+            summary, agree = _measure(benchmark)
+    except KeyboardInterrupt:
+        raise benchmark.interrupted() from None
     if as_json:
         print_json(summary)
-    elif summary is not None:
+    else:
         print(benchmark.paths.text.read_text(), end="")
-        print(f"\nsummary: {benchmark.paths.summary}")
+        print(f"\nsummary: {benchmark.paths.summary}", flush=True)
+    if (page := _page(benchmark)) and not as_json:
+        print(f"report: {page}")
     raise typer.Exit(0 if agree else 1)
 
 
@@ -123,18 +139,17 @@ def _prepare(
         print(f"prepared HLoop jobs={len(plan.jobs)} hash={semantic_hash}")
 
 
-def _measure(benchmark: Benchmark) -> tuple[dict[str, Any] | None, bool]:
-    """Make all runs. Gives the summary, if there is one yet, and whether all modes agree."""
+def _measure(benchmark: Benchmark) -> tuple[dict[str, Any], bool]:
+    """Make all runs. Gives the summary, and whether the modes of each repetition agree."""
     from hloop.report.summary import decisions_agree, summarize, write_summary
 
-    summary = None
+    summary: dict[str, Any] = {}
     done: list[MeasuredRun] = []
     for planned_runs in benchmark.protocol.rounds():
         runs = [_one(benchmark, planned) for planned in planned_runs]
         done += runs
-        if any(run.planned.repetition is not None for run in done):
-            summary = summarize(benchmark.plan, benchmark.protocol, done)
-            write_summary(benchmark.paths, summary)
+        summary = summarize(benchmark.plan, benchmark.protocol, done)
+        write_summary(benchmark.paths, summary)
         if not decisions_agree(runs):
             _tell(f"{runs[0].planned.label}: the modes did not decide the same")
             for run in runs:
@@ -155,6 +170,22 @@ def _one(benchmark: Benchmark, planned: PlannedRun) -> MeasuredRun:
     seconds = measured.report["elapsed_seconds"]
     _tell(f"{planned.name:<28} {seconds:9.3f} s  {how}, verified")
     return measured
+
+
+def _page(benchmark: Benchmark) -> Path | None:
+    """Have the page made, where it is wanted. Gives it, if there is one."""
+    from hloop.run.page import is_wanted, make_page
+
+    if not is_wanted():
+        return None
+    try:
+        trouble = make_page(benchmark.paths.root)
+    except KeyboardInterrupt:
+        trouble = "report.html was not made: interrupted"
+    if trouble:
+        _tell(f"hloop: {trouble}")
+        return None
+    return benchmark.paths.html
 
 
 def _watch(benchmark: Benchmark, planned: PlannedRun) -> Callable[[Callable[[], bool]], None]:

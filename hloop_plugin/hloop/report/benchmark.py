@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hloop.files import MATERIALIZED_PLAN_NAME
-from hloop.schedule.events import Mode
+from hloop.files import HTML_NAME, MATERIALIZED_PLAN_NAME, RunPaths
+from hloop.schedule.events import Mode, Placement
 
 PROTOCOL_SCHEMA = "hloop.benchmark-protocol.v1"
 WARMUP = "warmup"
@@ -49,7 +49,8 @@ class Protocol:
         repetitions: measured repetitions of every mode; at least 1.
         wanted: how many the configuration asks for.
         warmup: whether one repetition that is not measured comes first.
-        devices: the setting of that name, for every run.
+        devices, placement, cpu_workers, io_workers, durations: the settings of these names, for
+            every run; ``durations`` is absolute.
     """
 
     modes: tuple[Mode, ...]
@@ -57,6 +58,20 @@ class Protocol:
     wanted: int = 5
     warmup: bool = True
     devices: str = "auto"
+    placement: Placement = Placement.PINNED
+    cpu_workers: int | None = None
+    io_workers: int | None = None
+    durations: str | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Give the settings of every run, by their names."""
+        return {
+            "devices": self.devices,
+            "placement": self.placement.value,
+            "cpu_workers": self.cpu_workers,
+            "io_workers": self.io_workers,
+            "durations": self.durations,
+        }
 
     def rounds(self) -> list[tuple[PlannedRun, ...]]:
         """Give the runs of every repetition, in the order in which they are made.
@@ -66,7 +81,7 @@ class Protocol:
         """
         rounds = [self._round(WARMUP, None)] if self.warmup else []
         return rounds + [
-            self._round(f"repetition_{number:02d}", number) for number in range(self.repetitions)
+            self._round(repetition_label(number), number) for number in range(self.repetitions)
         ]
 
     def _round(self, label: str, repetition: int | None) -> tuple[PlannedRun, ...]:
@@ -83,8 +98,13 @@ class Protocol:
             "plan_sha256": plan_sha256,
             "modes": [mode.value for mode in self.modes],
             "warmup": self.warmup,
-            "devices": self.devices,
+            **self.settings(),
         }
+
+
+def repetition_label(number: int) -> str:
+    """Name the folder of a measured repetition; the first is 0."""
+    return f"repetition_{number:02d}"
 
 
 def rotated(modes: Sequence[Mode], by: int) -> tuple[Mode, ...]:
@@ -127,6 +147,10 @@ class BenchmarkPaths:
     def timings(self) -> Path:
         return self.root / "timings.csv"
 
+    @property
+    def html(self) -> Path:
+        return self.root / HTML_NAME
+
     def run_dir(self, planned: PlannedRun) -> Path:
         return self.root / planned.name
 
@@ -137,3 +161,11 @@ class BenchmarkPaths:
     def aside(self, planned: PlannedRun, number: int) -> Path:
         """Where a run directory goes that is not taken over."""
         return self.root / f"{planned.name}.aside-{number}"
+
+
+def is_benchmark(folder: Path) -> bool:
+    """Say whether a folder holds a benchmark that has a summary.
+
+    A run holds none, whatever the names of what its jobs wrote.
+    """
+    return BenchmarkPaths(folder).summary.exists() and not RunPaths(folder).report.exists()

@@ -57,8 +57,7 @@ def bands_of(folder: Path, summary: Mapping[str, Any]) -> tuple[list[dict[str, A
         The bands, and a sentence for each run that could not be read.
     """
     reports, troubles = {}, []
-    for mode in summary["modes"]:
-        median = summary["median_seconds"][mode]
+    for mode, median in summary["median_seconds"].items():
         runs = [
             run for run in summary["runs"] if run["mode"] == mode and run["repetition"] is not None
         ]
@@ -124,7 +123,7 @@ def _verdict(summary: Mapping[str, Any]) -> Markup:
     parity = summary["decision_parity"]
     decided = {
         True: "In every repetition all modes decided the same.",
-        False: "The modes did not decide the same.",
+        False: "The runs did not all decide the same.",
         None: "The plan makes no selection that modes could agree on.",
     }[parity]
     words = "these numbers may be quoted" if good else "these numbers may not be quoted"
@@ -154,8 +153,7 @@ def _modes(summary: Mapping[str, Any]) -> Markup:
     base = "sequential" if "sequential" in summary["modes"] else first
     speedups = {(entry["mode"], entry["baseline"]): entry for entry in summary["speedups"]}
     rows = []
-    for mode in summary["modes"]:
-        statistics = summary["statistics"][mode]
+    for mode, statistics in summary["statistics"].items():
         elapsed, efficiency = statistics["elapsed_seconds"], statistics.get("efficiency")
         idle = [
             value

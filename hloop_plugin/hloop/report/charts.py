@@ -109,8 +109,8 @@ def repetitions_chart(summary: Mapping[str, Any]) -> Any:
         if run["repetition"] is not None
     ]
     medians = []
-    for mode in modes:
-        sample = summary["statistics"][mode]["elapsed_seconds"]
+    for mode, statistics in summary["statistics"].items():
+        sample = statistics["elapsed_seconds"]
         low, high = sample["interval"] or (sample["median"], sample["median"])
         medians.append({"mode": mode, "seconds": sample["median"], "low": low, "high": high})
     # From zero, so that twice as far is twice as long.

@@ -11,10 +11,10 @@ from typing import Any
 def decision_hash(report: Mapping[str, Any]) -> str | None:
     """Give 64 hex digits over a run's decision; None where it made none.
 
-    Of MimicX's selections, and all that are like them, the decision is which candidates there
-    are, which are accepted and which are selected: not in how many steps. Of another JSON
-    selection it is the value without what the plan ignores in a comparison; of anything else
-    the bytes.
+    Of a selection among candidates, as MimicX's and that of the embedded workload, the decision
+    is which candidates there are, which are accepted and which are selected: not in how many
+    steps. Its digest is the published one. Of another JSON selection it is the value without
+    what the plan ignores in a comparison; of anything else the bytes.
 
     Args:
         report: a run report.
@@ -34,10 +34,15 @@ def decision_hash(report: Mapping[str, Any]) -> str | None:
 
 
 def _candidates(value: Any) -> dict[str, Any] | None:
-    """Reduce a selection with rows of candidates; None where it is none."""
+    """Reduce a selection among candidates to what the original reduces it to; None of another."""
     try:
-        accepted = {row["candidate_id"]: row["accepted"] for row in value["rows"]}
-        return {"accepted": accepted, "selected": sorted(value["selected_candidate_ids"])}
+        # MimicX calls them candidates, the embedded workload rows.
+        rows = value["candidates"] if "candidates" in value else value["rows"]
+        decisions = [{key: row[key] for key in ("candidate_id", "accepted")} for row in rows]
+        return {
+            "selected_candidate_ids": sorted(value["selected_candidate_ids"]),
+            "candidate_decisions": sorted(decisions, key=lambda row: str(row["candidate_id"])),
+        }
     except (KeyError, TypeError):
         return None
 

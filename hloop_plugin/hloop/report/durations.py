@@ -17,8 +17,11 @@ from typing import Any
 
 from hloop.errors import Problem, ReportError
 from hloop.plan.model import Plan
-from hloop.report.benchmark import BenchmarkPaths
+from hloop.report.benchmark import BenchmarkPaths, is_benchmark
 from hloop.report.load import RunReport, load_report
+
+MOST_SECONDS = 1e9
+"""What a job may take in a simulation: thirty years."""
 
 _EXPECTED = "a run directory, a benchmark's folder, a JSON object or a CSV table of seconds"
 
@@ -60,12 +63,13 @@ def read_durations(plan: Plan, path: Path | None) -> Durations:
         known = {job_id: _ns(value) for job_id, value in expected.items() if value is not None}
         return Durations("plan", seconds_ns=known)
     if path.is_dir():
-        benchmark = BenchmarkPaths(path)
-        if benchmark.summary.exists():
-            return from_reports(plan, _measured_reports(benchmark), source="benchmark", path=path)
+        if is_benchmark(path):
+            reports = _measured_reports(BenchmarkPaths(path))
+            return from_reports(plan, reports, source="benchmark", path=path)
         return from_reports(plan, [load_report(path)], source="run", path=path)
     try:
-        data = path.read_text(encoding="utf-8")
+        # Spreadsheets put a mark in front, which is no part of the text.
+        data = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(path, f"it cannot be read: {error}") from None
     if path.suffix == ".csv":
@@ -143,7 +147,12 @@ def _table(path: Path, text: str) -> dict[str, int]:
     reader = csv.DictReader(io.StringIO(text))
     if not {"job_id", "seconds"} <= set(reader.fieldnames or ()):
         raise _refused(path, "it lacks the columns job_id and seconds")
-    return _checked(path, {row["job_id"]: row["seconds"] for row in reader})
+    entries: dict[str, Any] = {}
+    for row in reader:
+        if row["job_id"] in entries:
+            raise _refused(path, f"{row['job_id']} stands there twice")
+        entries[row["job_id"]] = row["seconds"]
+    return _checked(path, entries)
 
 
 def _checked(path: Path, entries: Mapping[str, Any]) -> dict[str, int]:
@@ -151,11 +160,11 @@ def _checked(path: Path, entries: Mapping[str, Any]) -> dict[str, int]:
     for job_id, value in entries.items():
         try:
             seconds = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             seconds = math.nan
-        if isinstance(value, bool) or not 0 <= seconds < math.inf:
-            found = f"the time is {value!r}"
-            problems.append(Problem("duration", str(job_id), found, "seconds, at least 0"))
+        if isinstance(value, bool) or not 0 <= seconds <= MOST_SECONDS:
+            found, expected = f"the time is {value!r}", f"seconds, from 0 to {MOST_SECONDS:g}"
+            problems.append(Problem("duration", str(job_id), found, expected))
         else:
             times[job_id] = _ns(seconds)
     if problems:

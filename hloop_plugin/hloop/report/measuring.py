@@ -19,17 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from hloop import files
-from hloop.errors import HloopError, Problem, RunDirectoryError
+from hloop.errors import HloopError, PlanError, Problem, RunDirectoryError
 from hloop.files import RunPaths
+from hloop.plan.contract import schema_problems
+from hloop.plan.lint import lint
 from hloop.plan.load import load_checked
 from hloop.plan.model import Plan
 from hloop.plan.prepare import materialize
+from hloop.plan.render import render_plan
 from hloop.provenance.verify import Verdict, verify
-from hloop.report.benchmark import BenchmarkPaths, PlannedRun, Protocol
+from hloop.report.benchmark import BenchmarkPaths, PlannedRun, Protocol, repetition_label
 from hloop.report.decision import decision_hash
 from hloop.report.load import load_report
-from hloop.run.execution import check_may_begin, execute
+from hloop.run.execution import check_demands, check_may_begin, execute
 from hloop.run.page import is_wanted, make_page
+from hloop.run.settings import RunSettings
 from hloop.run.surroundings import Surroundings, other_runs
 
 # A run whose hloop benchmark was killed stops its jobs first: grace period and a little more.
@@ -70,15 +74,71 @@ class Interrupted(HloopError):
 
 
 class Benchmark:
-    """The runs of one plan in one folder."""
+    """The runs of one plan in one folder.
 
-    def __init__(self, plan: Plan, protocol: Protocol, root: Path, repo_root: Path):
+    Attributes:
+        complete: how many of its runs are known to be complete by now.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        protocol: Protocol,
+        root: Path,
+        repo_root: Path,
+        lease_dir: Path | None = None,
+    ):
+        """
+        Args:
+            lease_dir: the setting of that name, for every run.
+        """
         self.plan = plan
         self.protocol = protocol
         self.paths = BenchmarkPaths(root.absolute())
         self.repo_root = repo_root
-        self._session = uuid.uuid4().hex
+        self.complete = 0
+        self._settings = {
+            **protocol.settings(),
+            "session_id": uuid.uuid4().hex,
+            "lease_dir": None if lease_dir is None else str(lease_dir.absolute()),
+        }
         self._plan_bytes = b""
+
+    def check(self, config: Path) -> None:
+        """Demand all that can be told before anything is written.
+
+        Args:
+            config: the file that the plan is from.
+
+        Raises:
+            HloopError: the plan breaks a rule, an input or a device is missing, or the folder
+                holds what a benchmark would write over or leave out of its count.
+        """
+        root = self.paths.root
+        if problems := lint(self.plan, self.repo_root, root):
+            raise PlanError(problems, file=config)
+        settings = RunSettings().override(self._settings, source="the options")
+        check_demands(config, render_plan(self.plan, self.repo_root, root), settings)
+        self._check_folder()
+
+    def _check_folder(self) -> None:
+        paths, count = self.paths, self.protocol.repetitions
+        if not paths.protocol.exists():
+            names = (paths.summary, paths.text, paths.timings, paths.html)
+            for path in (*names, RunPaths(paths.root).manifest):
+                if os.path.lexists(path):
+                    found, action = f"{path} is there, and no benchmark", "Choose another folder"
+                    raise RunDirectoryError(Problem("foreign_file", "", found, action=action))
+        elif (further := paths.root / repetition_label(count)).exists():
+            raise RunDirectoryError(
+                Problem(
+                    "more_repetitions",
+                    "",
+                    f"{further} is there already",
+                    f"no more than the {count} repetitions that are asked for",
+                    "Ask for at least as many as there are, or move the others away",
+                )
+            )
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -112,14 +172,15 @@ class Benchmark:
         try:
             found = json.loads(path.read_bytes())
         except ValueError:
-            found = {}
-        if differing := [name for name in document if found.get(name) != document[name]]:
+            found = None
+        known = found if isinstance(found, dict) else {}
+        if differing := [name for name in document if known.get(name) != document[name]]:
             name = differing[0]
             raise RunDirectoryError(
                 Problem(
                     "other_protocol",
                     name,
-                    f"the benchmark in this folder has {found.get(name)!r}",
+                    f"the benchmark in this folder has {known.get(name)!r}",
                     f"{document[name]!r}, as it is asked for now",
                     "Ask for the same, or choose another folder",
                 ),
@@ -164,11 +225,7 @@ class Benchmark:
         """
         run_dir = self.paths.run_dir(planned)
         rendered = load_checked(self.paths.plan, self.repo_root, run_dir)
-        given = {
-            "mode": planned.mode.value,
-            "devices": self.protocol.devices,
-            "session_id": self._session,
-        }
+        given = {"mode": planned.mode.value, **self._settings}
         check_may_begin(self.paths.plan, rendered, given)
         surroundings = Surroundings()
 
@@ -190,13 +247,7 @@ class Benchmark:
         if is_wanted():
             make_page(rendered.run_dir)
         if execution.signals:
-            problem = Problem(
-                "interrupted",
-                planned.name,
-                "a signal ended the benchmark",
-                action="Call the same command again to go on",
-            )
-            raise Interrupted(problem)
+            raise self.interrupted()
         if not completed:
             raise Stopped(_failed(planned, execution.report))
         measured, why = self._examine(planned)
@@ -204,6 +255,19 @@ class Benchmark:
             action = f"hloop verify {run_dir} says more"
             raise HloopError(Problem("not_verified", planned.name, why, action=action))
         return measured
+
+    def interrupted(self) -> Interrupted:
+        """Give the error of a benchmark that a signal ends: what there is, and how to go on."""
+        runs = sum(map(len, self.protocol.rounds()))
+        return Interrupted(
+            Problem(
+                "interrupted",
+                "",
+                f"a signal ended the benchmark; of its {runs} runs {self.complete} are complete, "
+                f"in {self.paths.root}",
+                action="Call the same command again to go on",
+            )
+        )
 
     def _examine(self, planned: PlannedRun) -> tuple[MeasuredRun | None, str]:
         """Hold a run against its own files and this benchmark; if it fails, say why."""
@@ -219,8 +283,9 @@ class Benchmark:
             manifest = json.loads(paths.manifest.read_bytes())
         except (HloopError, OSError, ValueError) as error:
             return None, str(error)
-        if why := unfit(report, planned):
+        if why := unfit(report, planned, self.protocol):
             return None, why
+        self.complete += 1
         return (
             MeasuredRun(
                 planned=planned,
@@ -235,30 +300,37 @@ class Benchmark:
 
     def _surroundings(self, planned: PlannedRun) -> dict[str, Any] | None:
         try:
-            noticed: dict[str, Any] = json.loads(self.paths.surroundings(planned).read_bytes())
+            noticed = json.loads(self.paths.surroundings(planned).read_bytes())
         except (OSError, ValueError):
             return None
-        return noticed
+        return None if schema_problems(noticed, "surroundings") else noticed
 
     def _put_aside(self, planned: PlannedRun) -> Path:
         number = 1
         while os.path.lexists(target := self.paths.aside(planned, number)):
             number += 1
         try:
-            os.rename(self.paths.run_dir(planned), target)
+            # What was noticed goes first: never may it stand beside another run.
             noticed = self.paths.surroundings(planned)
             if os.path.lexists(noticed):
                 os.rename(noticed, f"{target}.surroundings.json")
+            os.rename(self.paths.run_dir(planned), target)
         except OSError as error:
             found = f"{planned.name} cannot be put aside: {error.strerror}"
             raise RunDirectoryError(Problem("not_writable", "", found)) from None
         return target
 
 
-def unfit(report: Mapping[str, Any], planned: PlannedRun) -> str:
+def unfit(report: Mapping[str, Any], planned: PlannedRun, protocol: Protocol) -> str:
     """Say why a run that completed is not the run that was planned; "" where it is."""
     if report["mode"] != planned.mode:
         return f"its mode is {report['mode']}"
+    scheduling = report["scheduling"]
+    if scheduling["placement"] != protocol.placement:
+        return f"its placement is {scheduling['placement']}"
+    for kind, limit in (("cpu", protocol.cpu_workers), ("io", protocol.io_workers)):
+        if limit is not None and scheduling["limits"][kind] != limit:
+            return f"its limit of {kind} workers is {scheduling['limits'][kind]}"
     if report["evidence"].get("resumed"):
         return "it was resumed, so that its times are those of several sessions"
     return ""

@@ -1,7 +1,8 @@
 """The summary of a benchmark: what its runs come to, and whether that may be quoted.
 
-It makes the document ``mimicx.native-hloop-benchmark-summary.v1`` of runs that were taken,
-with the published fields and more. It reads nothing; it writes three files beside each other.
+It makes the document ``mimicx.native-hloop-benchmark-summary.v1`` of runs that were taken: the
+published fields as they are published, but for the names of the modes, and more. It reads
+nothing; it writes three files beside each other.
 """
 
 from __future__ import annotations
@@ -37,33 +38,31 @@ def summarize(plan: Plan, protocol: Protocol, runs: Sequence[MeasuredRun]) -> di
 
     Args:
         runs: those of all repetitions that are complete, the warm-up's too, in the order of
-            the protocol.
-
-    Raises:
-        ValueError: no measured repetition is complete.
+            the protocol; at least one. After the warm-up alone no mode has any number.
     """
     measured = [run for run in runs if run.planned.repetition is not None]
     # Sorted by repetition: what was measured together stands at one place.
     of_mode = {
-        mode: [run for run in measured if run.planned.mode is mode] for mode in protocol.modes
+        mode: [run for run in measured if run.planned.mode is mode]
+        for mode in (protocol.modes if measured else ())
     }
     elapsed = {mode: [_elapsed(run) for run in entries] for mode, entries in of_mode.items()}
     samples = {mode: statistics.summarize(values) for mode, values in elapsed.items()}
     speedups = _speedups(elapsed)
     reasons = reasons_against(protocol, runs)
     return {
-        "schema_version": SUMMARY_SCHEMA,
+        "schema": SUMMARY_SCHEMA,
         "plan_id": plan.plan_id,
         "plan_semantic_hash": identity.plan_semantic_hash(plan),
         "experiment_digest": identity.experiment_digest(plan),
         "placement_digest": identity.placement_digest(plan),
-        "repetitions": len(of_mode[protocol.modes[0]]),
+        "repetitions": len({run.planned.repetition for run in measured}),
         "repetitions_asked_for": protocol.repetitions,
         "repetitions_of_the_configuration": protocol.wanted,
         "warmup": protocol.warmup,
         "modes": [mode.value for mode in protocol.modes],
         "quotable": {"passed": not reasons, "reasons": reasons},
-        "selection_hashes": _selection_hashes(runs),
+        "selection_hashes": sorted({run.decision for run in runs if run.decision is not None}),
         "decision_parity": _parity(runs),
         "median_seconds": {mode: _round(sample.median) for mode, sample in samples.items()},
         "mean_seconds": {mode: _round(sample.mean) for mode, sample in samples.items()},
@@ -72,7 +71,7 @@ def summarize(plan: Plan, protocol: Protocol, runs: Sequence[MeasuredRun]) -> di
             for mode in (Mode.SEQUENTIAL, Mode.BULK_SYNC)
         },
         "every_repetition_hloop_faster_than_sequential": _always_faster(elapsed),
-        "timings": elapsed,
+        "timings": _timings(measured),
         "bootstrap": {
             "seed": statistics.SEED,
             "resamples": statistics.RESAMPLES,
@@ -116,25 +115,24 @@ def write_summary(paths: BenchmarkPaths, summary: Mapping[str, Any]) -> None:
 
 
 def decisions_agree(runs: Sequence[MeasuredRun]) -> bool:
-    """Whether the runs of one repetition decided the same; also where none decides anything."""
+    """Whether these runs decided the same; also where none decides anything."""
     return len({run.decision for run in runs}) <= 1
 
 
-def _selection_hashes(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, str | None]]:
-    hashes: dict[str, dict[str, str | None]] = {}
-    for run in runs:
-        hashes.setdefault(run.planned.label, {})[run.planned.mode] = run.decision
-    return hashes
-
-
 def _parity(runs: Sequence[MeasuredRun]) -> bool | None:
-    """Whether all modes agree in each repetition; None where nothing is decided."""
+    """Whether all runs decided the same; None where nothing is decided."""
     if all(run.decision is None for run in runs):
         return None
-    rounds: dict[str, list[MeasuredRun]] = {}
-    for run in runs:
-        rounds.setdefault(run.planned.label, []).append(run)
-    return all(decisions_agree(entries) for entries in rounds.values())
+    return decisions_agree(runs)
+
+
+def _timings(measured: Sequence[MeasuredRun]) -> list[dict[str, Any]]:
+    rows: dict[int | None, dict[str, Any]] = {}
+    for run in measured:
+        number = run.planned.repetition
+        row = rows.setdefault(number, {"repetition": number})
+        row[run.planned.mode.value] = _elapsed(run)
+    return list(rows.values())
 
 
 def _speedups(elapsed: Mapping[Mode, Sequence[float]]) -> list[dict[str, Any]]:

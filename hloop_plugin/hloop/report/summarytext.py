@@ -22,11 +22,12 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
         "rotated by repetition."
     )
     yield ""
-    yield from _table(
-        ("mode", "median s", "95 % interval", "mean s", "sd s", "efficiency", "lower bound s"),
-        [_mode_row(mode, summary["statistics"][mode]) for mode in summary["modes"]],
-    )
-    yield ""
+    if summary["statistics"]:
+        yield from _table(
+            ("mode", "median s", "95 % interval", "mean s", "sd s", "efficiency", "lower bound s"),
+            [_mode_row(mode, entry) for mode, entry in summary["statistics"].items()],
+        )
+        yield ""
     pairs = [entry for entry in summary["speedups"] if _is_shown(summary["modes"], entry)]
     if pairs:
         yield from _table(
@@ -83,7 +84,7 @@ def _parity(parity: bool | None) -> str:
         return "The plan makes no selection, so that there is no decision to compare."
     if parity:
         return "In every repetition all modes decided the same."
-    return "The modes did not decide the same."
+    return "The runs did not all decide the same."
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from hloop import files
 from hloop.errors import Problem, ReportError
 from hloop.files import RunPaths
-from hloop.report.benchmark import BenchmarkPaths
+from hloop.report.benchmark import is_benchmark
 
 TIMELINE, REPETITIONS = "timeline", "repetitions"
 
@@ -51,11 +51,11 @@ def write_pages(
         )
         raise ReportError(problem)
     page = out or RunPaths(folder).html
-    if BenchmarkPaths(folder).summary.exists():
+    if is_benchmark(folder):
         return _write_benchmark(folder, page)
     from hloop.report.simulation import SIMULATION_NAME
 
-    if (folder / SIMULATION_NAME).exists():
+    if (folder / SIMULATION_NAME).exists() and not RunPaths(folder).report.exists():
         return _write_simulation(folder, page)
     return _write_run(folder, page, progress)
 
@@ -133,8 +133,12 @@ def _write(path: Path, content: str) -> None:
 
 
 def main() -> None:
-    """Write the page of a run that has just ended; see :mod:`hloop.run.page`."""
-    write_run_page(Path(os.path.abspath(sys.argv[1])))
+    """Write the page of a run or a benchmark that has just ended; see :mod:`hloop.run.page`."""
+    folder = Path(os.path.abspath(sys.argv[1]))
+    if is_benchmark(folder):
+        write_pages(folder)
+    else:
+        write_run_page(folder)
 
 
 if __name__ == "__main__":

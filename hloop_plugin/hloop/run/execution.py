@@ -65,9 +65,20 @@ def check_may_begin(plan: Path, rendered: RenderedPlan, given: Mapping[str, Any]
         settings = settings_to_resume(rendered, (given, "the options"))
     else:
         check_new(RunPaths(rendered.run_dir))
+    check_demands(plan, rendered, settings.override(given, source="the options"))
+
+
+def check_demands(plan: Path, rendered: RenderedPlan, settings: RunSettings) -> None:
+    """Demand what a plan and its settings need of this machine. Writes nothing.
+
+    Args:
+        plan: the file that the plan is from.
+
+    Raises:
+        HloopError: an input is missing, or a setting cannot be.
+    """
     if problems := missing_external_inputs(rendered):
         raise PlanError(problems, file=plan)
-    settings = settings.override(given, source="the options")
     table = settings.resolve(rendered.plan, os.environ)
     settings.leases(table, os.environ)
     check_formal(rendered, settings, table)
@@ -152,8 +163,8 @@ def execute(
 def _forwarding(received: list[int]) -> Iterator[Start]:
     """Give what starts Snakemake, in a session of its own, so that a signal reaches it once.
 
-    Signals that come within are passed on and put into ``received``. None is lost and none
-    raises; afterwards they do what they did before.
+    Signals that come within are passed on and put into ``received``, but those that are ignored
+    (nohup). None is lost and none raises; afterwards they do what they did before.
     """
     children: list[subprocess.Popen[bytes]] = []
 
@@ -172,17 +183,23 @@ def _forwarding(received: list[int]) -> Iterator[Start]:
         children.append(child)
         # What came while it was being started.
         for number in received:
-            child.send_signal(number)
+            pass_on(number, child)
         return child
+
+    def pass_on(number: int, child: subprocess.Popen[bytes]) -> None:
+        if child.poll() is None:
+            child.send_signal(number)
+            # It may be stopped, and would not hear of it.
+            child.send_signal(signal.SIGCONT)
 
     def forward(number: int, _frame: Any) -> None:
         received.append(number)
         for child in children:
-            if child.poll() is None:
-                child.send_signal(number)
+            pass_on(number, child)
 
     processes.become_subreaper()
-    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    heeded = [item for item in FORWARDED if signal.getsignal(item) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in heeded}
     try:
         yield start
     finally:
@@ -211,6 +228,8 @@ def _await_supervisor() -> None:
 def _close_for_the_dead(paths: RunPaths) -> None:
     """Write the report of a run whose Snakemake and supervisor were both killed."""
     if paths.journal.exists() and not paths.report.exists():
+        from hloop.run.recovering import recover
+
         # Where that is not possible, the report is missed next, with what Snakemake printed.
         with contextlib.suppress(OSError, HloopError):
             recover(paths.root)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hloop.errors import RunDirectoryError
 from hloop.files import RunPaths
-from hloop.run.planrun import claim
+from hloop.run.claiming import claim
 from hloop.run.runlock import RunLock, check_new
 from supervised import job, rendered
 

@@ -475,7 +475,7 @@ CLAIM = """
 import sys
 from pathlib import Path
 from hloop.errors import RunDirectoryError
-from hloop.run.planrun import claim
+from hloop.run.claiming import claim
 from supervised import job, rendered
 plan = rendered(Path(sys.argv[1]), job("a"))
 print("prepared", flush=True)

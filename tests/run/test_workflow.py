@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hloop.errors import HloopError
-from hloop.run.planrun import claim
+from hloop.run.claiming import claim
 from hloop.run.workflow import WorkflowRun, define
 from supervised import job, output, rendered
 

@@ -18,6 +18,7 @@ from hloop.files import RunPaths
 from hloop.plan.load import plan_from_document
 from hloop.plan.render import RenderedPlan, render_plan
 from hloop.run.channel import LineReader, Message, encode
+from hloop.run.claiming import claim
 from hloop.run.journal import read_journal
 from hloop.run.opening import (
     MAX_LOG_BYTES,
@@ -26,7 +27,6 @@ from hloop.run.opening import (
     PlanOpening,
     RunOpening,
 )
-from hloop.run.planrun import claim
 from hloop.schedule.events import EngineSettings, Mode, Placement
 
 # How long a test waits for what must come; it ends as soon as that is there.

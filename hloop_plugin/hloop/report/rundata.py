@@ -16,8 +16,8 @@ from hloop.errors import HloopError
 from hloop.files import RunPaths
 from hloop.report.load import RunReport, load_report
 from hloop.report.timeline import band, stages_of
+from hloop.run.claiming import load_claimed
 from hloop.run.journal import read_journal
-from hloop.run.planrun import load_claimed
 from hloop.run.report import assemble
 
 if TYPE_CHECKING:

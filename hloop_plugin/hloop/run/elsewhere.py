@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from hloop.errors import HloopError, Problem
 from hloop.run.approval import check_formal
 from hloop.run.channel import Message
+from hloop.run.claiming import claim
 from hloop.run.client import SupervisorClient
 from hloop.run.opening import Opening
-from hloop.run.planrun import PlanRun, claim
+from hloop.run.planrun import PlanRun
 from hloop.run.runlock import RunLock
 
 if TYPE_CHECKING:

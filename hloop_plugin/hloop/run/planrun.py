@@ -1,9 +1,8 @@
-"""A plan's run directory: claimed once, then filled with its journal, records and report."""
+"""A plan's run directory, once it is claimed: filled with journal, records and report."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any
 from hloop import files
 from hloop.devices.observe import Observer
 from hloop.devices.resolve import DeviceTable
-from hloop.errors import HloopError, Problem, RunDirectoryError
+from hloop.errors import HloopError
 from hloop.files import RunPaths
-from hloop.plan.load import plan_from_checked_document
-from hloop.plan.render import RenderedPlan, render_plan
+from hloop.plan.render import RenderedPlan
 from hloop.portable import Portable
 from hloop.provenance.code import Scripts
-from hloop.provenance.gatefolder import publish_gate
 from hloop.provenance.records import (
     Reference,
     Status,
@@ -36,6 +33,7 @@ from hloop.run.attempt import (
     wanted_at_end,
 )
 from hloop.run.beginning import EXTERNAL, begin, read_facts
+from hloop.run.claiming import load_claimed
 from hloop.run.evidence import Evidence
 from hloop.run.formal import FormalRun
 from hloop.run.hashing import Hashed, Wanted
@@ -43,46 +41,9 @@ from hloop.run.journal import Instant, Journal, mend_journal, read_journal
 from hloop.run.opening import PlanOpening
 from hloop.run.report import write_report
 from hloop.run.resuming import nodes_to_run
-from hloop.run.runlock import check_new
 from hloop.run.story import read_stories, session_of, waves_of
 from hloop.schedule.events import EngineSettings, JobNode, Slot
 from hloop.schedule.nodes import plan_nodes
-
-
-def claim(rendered: RenderedPlan, formal: Mapping[str, bytes] | None = None) -> RunPaths:
-    """Make the run directory this run's own, by publishing the plan in it.
-
-    Args:
-        formal: of a formal run, the gate with all that it builds on, as
-            :func:`hloop.run.approval.check_formal` gives it.
-
-    Raises:
-        HloopError: it holds something already, or cannot be written to.
-    """
-    paths = RunPaths(rendered.run_dir)
-    check_new(paths)
-    try:
-        paths.root.mkdir(parents=True, exist_ok=True)
-        files.publish(paths.plan, rendered.plan.to_bytes())
-    except FileExistsError:
-        check_new(paths)  # Another run was faster: it says so.
-        raise
-    except OSError as error:
-        problem = Problem(
-            "run_dir_unwritable",
-            "",
-            f"the run directory {paths.root} cannot be written to: {error.strerror}",
-            action="Choose another run directory",
-        )
-        raise RunDirectoryError(problem) from None
-    publish_gate(formal or {}, paths.formal.root)
-    return paths
-
-
-def load_claimed(run_dir: Path, repo_root: Path) -> RenderedPlan:
-    """Read back the plan of a claimed run directory."""
-    document = json.loads(RunPaths(run_dir).plan.read_bytes())
-    return render_plan(plan_from_checked_document(document), repo_root, run_dir)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloop.devices.resolve import DeviceTable
 from hloop.errors import HloopError, PlanError, Problem, RunDirectoryError
@@ -26,14 +26,17 @@ from hloop.plan.order import topological_order
 from hloop.plan.paths import check_repo_root
 from hloop.plan.prepare import prepare
 from hloop.plan.render import RenderedArtifact, RenderedPlan, render_plan
-from hloop.provenance.resume import Decision
-from hloop.run import elsewhere, resuming
+from hloop.run import resuming
 from hloop.run.approval import check_formal
+from hloop.run.claiming import claim, load_claimed
 from hloop.run.opening import PlanOpening
 from hloop.run.resuming import settings_to_resume
 from hloop.run.runlock import RunLock
 from hloop.run.settings import OPTIONS, RunSettings
 from hloop.schedule.events import EngineSettings
+
+if TYPE_CHECKING:
+    from hloop.provenance.resume import Decision
 
 CONFIGURATION = "the workflow's configuration"
 # The target rule is called all.
@@ -148,14 +151,20 @@ class WorkflowRun:
 
     def begin(self, *, executor: str, snakemake: str) -> None:
         """See :func:`hloop.run.elsewhere.begin`."""
+        from hloop.run import elsewhere
+
         elsewhere.begin(self, executor=executor, snakemake=snakemake)
 
     def run_job(self, job_id: str) -> None:
         """See :func:`hloop.run.elsewhere.run_job`."""
+        from hloop.run import elsewhere
+
         elsewhere.run_job(self, job_id)
 
     def end(self) -> dict[str, Any]:
         """See :func:`hloop.run.elsewhere.end`."""
+        from hloop.run import elsewhere
+
         return elsewhere.end(self)
 
     def rules(self, resource: str) -> list[RuleFacts]:

@@ -112,7 +112,8 @@ def _groups(reports: Sequence[RunReport]) -> list[list[_Ran]]:
         if entry.get("seed") is not None and entry.get("status") == "completed":
             ran = _Ran(report.run_dir, entry, told)
             if _outputs(ran):
-                groups[deed].append(ran)
+                roles = " ".join(output["role"] for output in _outputs(ran))
+                groups[f"{deed} {roles}"].append(ran)
     return list(groups.values())
 
 
@@ -160,7 +161,8 @@ def _names(entry: Entry) -> list[str]:
 
 def _without_names(text: str, names: Iterable[str]) -> str:
     for name in names:
-        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "<name>", text)
+        if name in text:
+            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "<name>", text)
     return text
 
 
@@ -208,47 +210,42 @@ def _outputs(ran: _Ran) -> list[Entry]:
 
 
 def _findings(group: Sequence[_Ran]) -> Iterator[dict[str, Any]]:
-    if len(group) < 2:
-        return
-    # A name may also be a common word, which is in all of them.
-    alike = [_contents(group, named) for named in (True, False)]
+    contents = _contents(group)
     by_seed: dict[int, int] = {}
+    by_content: dict[tuple[str, ...], int] = {}
     for index, ran in enumerate(group):
         first = by_seed.setdefault(ran.seed, index)
-        if all(contents[index] != contents[first] for contents in alike):
+        if contents[index] != contents[first]:
             yield _finding("not_reproducible", group[first], ran)
-    reported = set()
-    for contents in alike:
-        by_content: dict[tuple[str, ...], int] = {}
-        for index, ran in enumerate(group):
-            first = by_content.setdefault(contents[index], index)
-            if group[first].seed != ran.seed and index not in reported:
-                reported.add(index)
-                yield _finding("seed_ignored", group[first], ran)
+        first = by_content.setdefault(contents[index], index)
+        if group[first].seed != ran.seed:
+            yield _finding("seed_ignored", group[first], ran)
 
 
 def _finding(code: str, one: _Ran, two: _Ran) -> dict[str, Any]:
     return {"code": code, "seeds": [one.seed, two.seed], "jobs": [one.name, two.name]}
 
 
-def _contents(group: Sequence[_Ran], named: bool) -> list[tuple[str, ...]]:
-    """Give for each job what its outputs hold, as digests.
-
-    Args:
-        named: the jobs' own names do not count either.
-    """
-    reads: dict[str, list[Callable[[], str]]] = defaultdict(list)
-    for ran in group:
-        for entry in _outputs(ran):
-            reads[entry["role"]].append(partial(_text, ran, entry, named))
-    if any(len(texts) != len(group) for texts in reads.values()):
-        return [tuple(str(e["sha256"]) for e in _outputs(ran)) for ran in group]
-    told = [ran.told for ran in group]
-    return list(zip(*(digests_without(told, texts) for texts in reads.values()), strict=True))
+def _contents(group: Sequence[_Ran]) -> list[tuple[str, ...]]:
+    """Give for each job what its outputs hold, as digests."""
+    whole = [tuple(str(entry["sha256"]) for entry in _outputs(ran)) for ran in group]
+    # What is the same byte for byte is read once.
+    distinct = {digests: ran for digests, ran in zip(whole, group, strict=True)}
+    if len(distinct) == 1:
+        return whole
+    told = [ran.told for ran in distinct.values()]
+    columns = zip(*(_texts(ran) for ran in distinct.values()), strict=True)
+    rows = zip(*(digests_without(told, texts) for texts in columns), strict=True)
+    contents = dict(zip(distinct, rows, strict=True))
+    return [contents[digests] for digests in whole]
 
 
-def _text(ran: _Ran, entry: Entry, named: bool) -> str:
+def _texts(ran: _Ran) -> list[Callable[[], str]]:
+    return [partial(_text, ran, entry) for entry in _outputs(ran)]
+
+
+def _text(ran: _Ran, entry: Entry) -> str:
     text = text_of(ran.run_dir, entry)
     for folder in {str(ran.run_dir.absolute()), str(ran.run_dir.resolve())}:
         text = re.sub(rf"{re.escape(folder)}(?:/[^\s\"',:;]*)?(?![\w.-])", "<run_dir>", text)
-    return _without_names(text, _names(ran.entry)) if named else text
+    return _without_names(text, _names(ran.entry))

@@ -48,10 +48,10 @@ def digests_without(
         named[forms[-1]] = places & named.get(forms[-1], places)
     made = []
     for form, read in zip(forms, texts, strict=True):
-        kept = hashlib.sha256(form.encode())
-        for place, number in enumerate(numbers_of(read())[1]):
-            kept.update(b"\0" if place in named[form] else number.encode() + b"\0")
-        made.append(kept.hexdigest())
+        numbers = numbers_of(read())[1]
+        for place in named[form]:
+            numbers[place] = ""
+        made.append(hashlib.sha256("\0".join((form, *numbers)).encode()).hexdigest())
     return made
 
 

@@ -21,6 +21,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.settings import ExecMode
 
+from snakemake_executor_plugin_hloop.front import StopSignals, outlive_readers
 from snakemake_executor_plugin_hloop.goodbye import say_goodbye
 from snakemake_executor_plugin_hloop.refusals import (
     refuse_debugging,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 # The kernel takes 128 KiB as one argument; Snakemake writes longer commands to a script.
 MAX_ARGUMENT = 1 << 17
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Executor(RealExecutor):
@@ -57,7 +57,7 @@ class Executor(RealExecutor):
         self._records = RuleRecords(self.workflow)
         # The run that jobs of no plan have their records in, where they get any.
         self._rule_run: RunOpening | None = None
-        self._old_handlers: dict[int, Any] = {}
+        self._signals = StopSignals()
         # Jobs that were handed over and have not come back, by the name they have here.
         self._jobs: dict[str, Any] = {}
         self._completed: set[str] = set()
@@ -74,9 +74,7 @@ class Executor(RealExecutor):
     # What Snakemake calls
 
     def run_jobs(self, jobs: list[Any]) -> None:
-        if self._client is None:
-            self._client = self._start()
-        client = self._client
+        client = self._client or self._start()
         self._prepare(jobs)
         planned = []
         for job in jobs:
@@ -123,23 +121,24 @@ class Executor(RealExecutor):
             self._client.send({"do": "lost", "jobs": lost, "reason": reason})
 
     def shutdown(self) -> None:
-        if self._client is None or self._ended:
+        if self._ended:
             return
         self._ended = True
-        goodbye = self._client.close()
-        if goodbye is None:
-            goodbye = self._close_for_supervisor()
+        goodbye = None
+        if self._client is not None:
+            goodbye = self._client.close() or self._close_for_supervisor()
         if self._run_lock is not None:
             self._run_lock.release()
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
+        self._signals.restore()
         os.environ.update(self._switch)
         if goodbye is not None:
             say_goodbye(goodbye, self.logger.info, claimed=self._claimed)
 
     def cancel(self) -> None:
+        # Snakemake cannot go on.
         if self._client is not None:
-            self._client.stop_from_signal(signal.SIGINT)
+            reason = "an error in Snakemake, of which its own log tells"
+            self._client.send({"do": "stop", "reason": reason})
         self.shutdown()
 
     @property
@@ -182,12 +181,14 @@ class Executor(RealExecutor):
         # takes 0.25 s, which pass while the first jobs run.
         with contextlib.suppress(RuntimeError):  # There may be no room for a thread.
             threading.Thread(target=_import_pandas, daemon=True).start()
+        outlive_readers(self.logger)
+        # Before there is a supervisor, all are as Ctrl-C: Snakemake ends and unlocks.
+        self._signals.take(signal.default_int_handler)
         try:
             refuse_debugging(self.workflow)
             opening = self._opening()
         except HloopError as error:
             raise WorkflowError(str(error)) from None
-        self._take_signals()
         self._switch = take_switch()
         self._environment = dict(os.environ)
         keep = [] if self._run_lock is None else [self._run_lock.fd]
@@ -195,6 +196,8 @@ class Executor(RealExecutor):
             client = SupervisorClient(self._on_message, self._on_death, keep)
         except (OSError, RuntimeError) as error:
             raise WorkflowError(f"hloop: the supervisor cannot be started: {error}") from None
+        self._client = client
+        self._signals.take(self._on_signal)
         client.send(opening)
         return client
 
@@ -249,15 +252,6 @@ class Executor(RealExecutor):
             settings.heartbeat,
             settings.max_log_bytes,
         ).to_message()
-
-    def _take_signals(self) -> None:
-        """Let signals stop the run in an orderly way, but those that are ignored (nohup)."""
-        if threading.current_thread() is not threading.main_thread():
-            return  # Python lets only the main thread do this.
-        for number in STOP_SIGNALS:
-            if (old := signal.getsignal(number)) is not signal.SIG_IGN:
-                signal.signal(number, self._on_signal)
-                self._old_handlers[number] = old
 
     @property
     def _workflow_run(self) -> WorkflowRun | None:

@@ -40,8 +40,6 @@ class SupervisorClient:
         self._on_message = on_message
         self._on_death = on_death
         self._lock = threading.Lock()
-        self._sessions: dict[str, int] = {}
-        self._tokens: set[str | None] = set()
         self._goodbye: Message | None = None
         self._stop_read, self._stop_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         processes.become_subreaper()
@@ -55,6 +53,7 @@ class SupervisorClient:
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )
+        self._since = processes.start_ticks(self._process.pid) or 0
         self._thread = threading.Thread(target=self._listen, name="hloop-supervisor", daemon=True)
         self._thread.start()
 
@@ -92,7 +91,8 @@ class SupervisorClient:
                 self._on_death(trouble)
             except BaseException:
                 # Snakemake would wait for jobs that nobody gives back.
-                traceback.print_exc()
+                with contextlib.suppress(OSError):
+                    traceback.print_exc()
                 os._exit(1)
 
     def _serve(self) -> str:
@@ -118,7 +118,6 @@ class SupervisorClient:
                             case "closed":
                                 self._goodbye = message
                             case _:
-                                self._remember(message)
                                 self._on_message(message)
 
     def _receive(self) -> bytes:
@@ -127,25 +126,16 @@ class SupervisorClient:
         except ConnectionError:
             return b""
 
-    def _remember(self, message: Message) -> None:
-        """Keep track of the sessions that the supervisor's jobs run in."""
-        if message["say"] == "started":
-            self._sessions[message["name"]] = message["pid"]
-            self._tokens.add(message["token"])
-        else:
-            self._sessions.pop(message["name"], None)
-
     def _end_leftovers(self) -> None:
-        """The jobs' main processes died with the supervisor; end what they had started.
+        """End what the supervisor's jobs have started. Most of it died with the supervisor; the
+        rest came to this process, which adopts the supervisor's orphans."""
+        own = os.getsid(0)
 
-        What left its session came to this process, which adopts the supervisor's orphans.
-        """
-        for session in self._sessions.values():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(session, signal.SIGKILL)
-        orphans = [
-            pid
-            for pid in processes.children(os.getpid())
-            if processes.attempt_of(pid) in self._tokens
-        ]
-        processes.send(processes.with_descendants(orphans), signal.SIGKILL)
+        def is_orphan(pid: int) -> bool:
+            # No job's process is of this session. Only what a Snakefile has started may be of
+            # another one as well, and before the first job.
+            started = processes.start_ticks(pid)
+            is_young = started is not None and started >= self._since
+            return is_young and processes.session_of(pid) != own
+
+        processes.end_orphans(is_orphan)

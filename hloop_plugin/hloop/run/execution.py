@@ -25,7 +25,7 @@ from hloop.plan.render import RenderedPlan
 from hloop.run import page, processes
 from hloop.run.approval import check_formal
 from hloop.run.resuming import former_keep_going, settings_to_resume
-from hloop.run.runlock import check_idle, check_new
+from hloop.run.runlock import RunLock, check_idle, check_new
 from hloop.run.settings import RunSettings
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -226,10 +226,12 @@ def _await_supervisor() -> None:
 
 
 def _close_for_the_dead(paths: RunPaths) -> None:
-    """Write the report of a run whose Snakemake and supervisor were both killed."""
-    if paths.journal.exists() and not paths.report.exists():
-        from hloop.run.recovering import recover
+    """Write the report and take away the lock, where whoever should have was killed."""
+    # Where that is not possible, the report is missed next, with what Snakemake printed.
+    with contextlib.suppress(OSError, HloopError):
+        if paths.journal.exists() and not paths.report.exists():
+            from hloop.run.recovering import recover
 
-        # Where that is not possible, the report is missed next, with what Snakemake printed.
-        with contextlib.suppress(OSError, HloopError):
             recover(paths.root)
+        elif paths.lock.exists():
+            RunLock.take(paths).release()

@@ -54,7 +54,6 @@ class ExecutorLink:
                 "say": "started",
                 "name": attempt.name,
                 "pid": attempt.pid,
-                "token": attempt.token,
                 "slot": None if slot.kind is SlotKind.RULE else slot.name,
                 "devices": list(slot.devices),
             }

@@ -15,7 +15,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -201,20 +201,27 @@ def usage(pids: Iterable[int]) -> tuple[int, int]:
     return ticks, pages * _PAGE_BYTES
 
 
-def end_orphans(patience: float = 30.0) -> list[int]:
+def end_orphans(
+    is_orphan: Callable[[int], bool] = lambda pid: True, patience: float = 30.0
+) -> list[int]:
     """End everything that has come to this process, a subreaper, as an orphan: KILL, and wait.
 
-    Every child of this process is taken for one, so it may have no other left. Gives the pids
-    that are still there after ``patience`` seconds.
+    Args:
+        is_orphan: tells a child of this process that is one from one that it started itself.
+        patience: how long to wait, in seconds.
+
+    Returns:
+        The pids that are still there after that.
     """
     deadline = time.monotonic() + patience
-    while orphans := with_descendants(children(os.getpid())):
+    while orphans := with_descendants(filter(is_orphan, children(os.getpid()))):
         if time.monotonic() >= deadline:
             break
         send(orphans, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                time.sleep(0.01)
+        time.sleep(0.01)
+        for pid in orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
     return orphans
 
 

@@ -119,7 +119,7 @@ class Supervisor:
         for message in self._link.hear(self._loop):
             getattr(self, f"_do_{message.pop('do')}")(**message)
         if not self._link.connected and not self._closing:
-            self._stop_run("the Snakemake process died")
+            self._stop_run("Snakemake hung up: it was killed, or it failed")
 
     def _do_open(self, **message: Any) -> None:
         opening = Opening.from_message(**message)

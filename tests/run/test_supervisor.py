@@ -314,6 +314,14 @@ def test_a_stop_before_the_run_is_open_holds(sup: Supervised) -> None:
     assert sup.close()["status"] == "interrupted"
 
 
+def test_a_stop_after_the_last_job_cuts_nothing_short(sup: Supervised) -> None:
+    sup.open(rendered(sup.root, job("a")))
+    sup.ready("a")
+    sup.ended("a")
+    sup.stop()
+    assert sup.close()["status"] == "completed"
+
+
 def test_a_stop_while_an_input_is_read_gives_the_job_back(sup: Supervised) -> None:
     with (sup.root / "in").open("wb") as file:
         file.truncate(GIB)

@@ -81,6 +81,7 @@ class Supervisor:
         self._engine = Engine(EngineSettings())
         self._trees = JobTrees(timers, 0, self._own_pids, self._gone)
         self._stopping: str | None = None
+        self._cut_short = False
         self._closing = False
 
     # The loop
@@ -240,6 +241,7 @@ class Supervisor:
         return bool(self._events)
 
     def _skip(self, name: str, reason: str, handed: bool) -> None:
+        self._cut_short |= self._stopping is not None
         if name not in self._rules and name not in self._skipped:
             self._skipped.add(name)
             self._note("job_skipped", job=name, reason=reason)
@@ -293,6 +295,7 @@ class Supervisor:
         if self._stopping is not None or self._closing and not self._unfinished:
             return
         self._stopping = reason
+        self._cut_short = self._unfinished > 0
         self._halt(reason)
         self._work_off()
         failure = Failure("cancelled", f"the run was stopped: {reason}")
@@ -389,7 +392,7 @@ class Supervisor:
             if self._stopping is None:
                 self._tell(Stop("Snakemake ended before this job was handed over"))
                 self._work_off()
-            goodbye |= run.close(interrupted=self._stopping is not None)
+            goodbye |= run.close(interrupted=self._cut_short)
         self._link.goodbye(goodbye)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import signal
 import time
 from collections.abc import Sequence
@@ -29,8 +30,8 @@ class Fake:
     """Makes the simulator.
 
     Attributes:
-        trouble: what happens at step 3 of seed 3: ``raise``, ``die``, ``hang`` (while seed 5
-            raises), or "".
+        trouble: what happens at step 3 of seed 3: ``raise``, ``die``, ``ctrl-c``, ``hang`` (it
+            prints its pid; seed 5 raises), or "". With ``late`` every step takes its time.
     """
 
     trouble: str = ""
@@ -40,6 +41,8 @@ class Fake:
             state, states = digest("start", seed), []
             # Episodes of several lengths, by what the policy answers.
             while len(states) < 4 or (len(states) < 12 and int(state[:2], 16) > 60):
+                if self.trouble == "late":
+                    time.sleep(random.uniform(0, 0.01))
                 if len(states) == 3:
                     self._trouble(seed)
                 state = digest(state, ask(Request(seed, len(states), state)))
@@ -53,7 +56,10 @@ class Fake:
             raise ValueError("the floor gave way")
         if (self.trouble, seed) == ("die", 3):
             os.kill(os.getpid(), signal.SIGKILL)
+        if (self.trouble, seed) == ("ctrl-c", 3):
+            os.kill(os.getpid(), signal.SIGINT)
         if (self.trouble, seed) == ("hang", 3):
+            print(os.getpid(), flush=True)
             time.sleep(600)
 
 

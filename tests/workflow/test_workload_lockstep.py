@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import fake_simulator
 import pytest
 from fake_simulator import Fake, Nonsense
+from humanoid import lockstep
 from humanoid.lockstep import WorkerError, run_lockstep, run_one_by_one
 
 SEEDS = [5, 3, 8, 13, 2, 21, 1]
@@ -31,7 +33,7 @@ def three_workers():
     return run_lockstep(SEEDS, 3, Fake(), fake_simulator.answer)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 7])
+@pytest.mark.parametrize("workers", [1, 2, 9])
 def test_the_rows_are_those_of_one_episode_after_another(one_by_one, workers):
     outcome = run_lockstep(SEEDS, workers, Fake(), fake_simulator.answer)
     assert without_pid(outcome.rows) == one_by_one
@@ -79,12 +81,9 @@ def test_every_step_of_every_episode_is_in_the_trace_once(three_workers):
     assert steps == expected
 
 
-def test_a_slow_worker_changes_no_batch(three_workers):
-    def answer(requests):
-        time.sleep(0.01 * (requests[0].step % 2))
-        return fake_simulator.answer(requests)
-
-    assert run_lockstep(SEEDS, 3, Fake(), answer).trace == three_workers.trace
+def test_no_delay_of_a_worker_changes_a_batch(three_workers):
+    late = run_lockstep(SEEDS, 3, Fake("late"), fake_simulator.answer)
+    assert late.trace == three_workers.trace
 
 
 def test_a_worker_that_raises_ends_the_run_with_its_traceback():
@@ -118,6 +117,57 @@ def test_a_policy_that_raises_ends_the_run_and_leaves_no_worker():
 def test_too_few_actions_are_refused():
     with pytest.raises(ValueError, match="zip"):
         run_lockstep(SEEDS, 3, Fake(), lambda requests: fake_simulator.answer(requests)[1:])
+
+
+# The whole run, ended from outside while its worker is in the midst of a step.
+
+PARENT = """
+import sys
+sys.path += sys.argv[1:]
+from fake_simulator import Fake, answer
+from humanoid.lockstep import run_lockstep
+from humanoid.programs import run
+run(lambda: run_lockstep([3], 1, Fake("hang"), answer))
+"""
+
+
+@pytest.fixture
+def under_way():
+    folders = [Path(fake_simulator.__file__).parent, Path(lockstep.__file__).parents[1]]
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, *map(str, folders)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        yield process, int(process.stdout.readline())
+
+
+def is_gone(pid):
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}/exe").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not Path(f"/proc/{pid}/exe").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_is_ended_leaves_no_worker(under_way, number):
+    process, worker = under_way
+    process.send_signal(number)
+    assert (process.wait(), is_gone(worker)) == (-number, True)
+
+
+def test_ctrl_c_ends_a_run_and_its_workers_in_one_line(under_way):
+    process, worker = under_way
+    os.killpg(process.pid, signal.SIGINT)
+    assert (process.communicate()[1], process.returncode) == ("-c: interrupted\n", 130)
+    assert is_gone(worker)
+
+
+def test_ctrl_c_is_none_of_a_workers_business(one_by_one):
+    rows = run_lockstep(SEEDS, 3, Fake("ctrl-c"), fake_simulator.answer).rows
+    assert without_pid(rows) == one_by_one
 
 
 # As a process, with the humanoid.
@@ -196,20 +246,6 @@ def test_the_settings_say_what_was_run(rows_of, tmp_path):
 def test_options_that_do_not_go_together_are_refused(run, command, options, more, message):
     result = run([*command("rollout"), *options, *more])
     assert (result.returncode, message in result.stderr) == (2, True)
-
-
-def test_a_run_that_is_killed_leaves_no_worker(command, options, tmp_path):
-    options[options.index("30")] = "1000000"
-    process = subprocess.Popen(
-        [*command("rollout"), *options, *trace(tmp_path)],
-        env=os.environ | {"MIMICX_DEVICE_ID": "0"},
-        stderr=subprocess.DEVNULL,
-    )
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while len(children.read_text().split()) < 2:
-        time.sleep(0.05)
-    process.kill()
-    assert process.wait() == -9
 
 
 def test_the_digest_of_the_code_is_that_of_what_sha256sum_prints(pytestconfig, rollout_program):

@@ -116,6 +116,7 @@ def parser() -> argparse.ArgumentParser:
     add("--rows-output", type=Path, help="the rows to write, JSON lines")
     add("--settings-output", type=Path, help="what they were run with, JSON")
     add("--policy", choices=["sum", "matmul"], help="sum: no row depends on its batch [sum]")
+    add("--substeps", type=positive, help="of the simulator in one step; what it costs [4]")
     add("--noise", type=deviation, help="of each action, standard deviation in rad [0]")
     add("--workers", type=positive, help="processes that share one policy [none: one by one]")
     add("--trace-output", type=Path, help="with --workers: the batches to write, JSON lines")
@@ -136,7 +137,7 @@ def parse() -> argparse.Namespace:
     arguments = program.parse_args()
     one = ("metrics_output", "step_metrics_output")
     many = ("rows_output", "settings_output")
-    optional = ("policy", "noise", "workers", "trace_output")
+    optional = ("policy", "substeps", "noise", "workers", "trace_output")
     option, needed, foreign = (
         ("--seed", one, (*many, *optional)) if arguments.seeds is None else ("--seeds", many, one)
     )
@@ -170,13 +171,14 @@ def many(arguments: argparse.Namespace, device: int) -> None:
     from humanoid.batched import POLICIES, Episodes, answerer
     from humanoid.inputs import load_checkpoint, load_motion
     from humanoid.lockstep import SCHEDULE, run_lockstep, run_one_by_one
-    from humanoid.model import load_humanoid
+    from humanoid.model import SUBSTEPS, load_humanoid
 
-    humanoid = load_humanoid()
+    substeps = arguments.substeps or SUBSTEPS
+    humanoid = load_humanoid(substeps)
     checkpoint = load_checkpoint(arguments.checkpoint_file, humanoid)
     motion = load_motion(arguments.motion_file, humanoid, TASKS[arguments.task].motion)
     episodes = Episodes(
-        arguments.task, arguments.motion_file, arguments.checkpoint_file, arguments.steps
+        arguments.task, arguments.motion_file, arguments.checkpoint_file, arguments.steps, substeps
     )
     answer = answerer(arguments.task, POLICIES[policy_name](checkpoint), noise)
     if workers is None:
@@ -193,6 +195,7 @@ def many(arguments: argparse.Namespace, device: int) -> None:
         "seeds": arguments.seeds,
         "task": arguments.task,
         "steps": arguments.steps,
+        "substeps": substeps,
         "policy": policy_name,
         "noise": noise,
         "checkpoint_sha256": checkpoint.sha256,

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 
 from humanoid.inputs import Checkpoint, Motion
-from humanoid.model import BODIES, END_EFFECTORS, STEP_SECONDS, SUBSTEPS, Humanoid
+from humanoid.model import BODIES, END_EFFECTORS, STEP_SECONDS, Humanoid
 
 Policy = Callable[[np.ndarray], np.ndarray]
 """(N, 46) observations to (N, 17) changes of the joint targets in rad; rows are independent."""
@@ -165,7 +165,7 @@ class Environment:
         target_velocity = motion.qvel[self._frame(0)][humanoid.joint_dof]
         hold = motion.torque[self._frame(1)]
         limit = humanoid.control_limit
-        for _ in range(SUBSTEPS):
+        for _ in range(humanoid.substeps):
             torque = (
                 hold
                 + self._checkpoint.stiffness * (target - data.qpos[humanoid.joint_qpos])

@@ -32,7 +32,7 @@ class Request:
     Attributes:
         seed: of the episode.
         step: of the episode, from 0; it goes on counting after a reset.
-        observation: (46,) for the humanoid.
+        observation: what the simulator and the policy agree on; it is pickled.
     """
 
     seed: int

@@ -20,7 +20,7 @@ from humanoid.programs import InputError
 STEP_SECONDS = 0.02
 """One step of the policy; also the time between two frames of a motion."""
 SUBSTEPS = 4
-"""Steps of the simulator in one step of the policy."""
+"""Steps of the simulator in one step of the policy, where nothing else is asked for."""
 
 _LIMBS = ("thigh", "shin", "foot", "upper_arm", "lower_arm", "hand")
 BODIES = ("torso", "lwaist", "pelvis") + tuple(
@@ -38,6 +38,7 @@ class Humanoid:
     Attributes:
         model: the compiled model: nq 24, nv 23, nu 17.
         xml_sha256: of the model file, 64 hex digits.
+        substeps: steps of the simulator in one step of the policy.
         joint_qpos: (17,) index in qpos of each actuator's joint.
         joint_dof: (17,) index in qvel of each actuator's joint.
         gear: (17,) joint torque in N m for a control of 1.
@@ -48,6 +49,7 @@ class Humanoid:
 
     model: mujoco.MjModel
     xml_sha256: str
+    substeps: int
     joint_qpos: np.ndarray
     joint_dof: np.ndarray
     gear: np.ndarray
@@ -63,8 +65,11 @@ class Humanoid:
         return points
 
 
-def load_humanoid() -> Humanoid:
+def load_humanoid(substeps: int = SUBSTEPS) -> Humanoid:
     """Read the model from gymnasium's wheel.
+
+    Args:
+        substeps: of the simulator in one step of the policy; what it costs grows with them.
 
     Raises:
         InputError: gymnasium is not installed, or its wheel lacks the file.
@@ -79,13 +84,14 @@ def load_humanoid() -> Humanoid:
     mujoco.set_mju_user_warning(lambda text: print(text, file=sys.stderr))
     xml = path.read_bytes()
     model = mujoco.MjModel.from_xml_string(xml.decode())
-    model.opt.timestep = STEP_SECONDS / SUBSTEPS
+    model.opt.timestep = STEP_SECONDS / substeps
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     joints = model.actuator_trnid[:, 0]
     return Humanoid(
         model=model,
         xml_sha256=hashlib.sha256(xml).hexdigest(),
+        substeps=substeps,
         joint_qpos=model.jnt_qposadr[joints],
         joint_dof=model.jnt_dofadr[joints],
         gear=model.actuator_gear[:, 0].copy(),

@@ -1,7 +1,7 @@
 """What every program here does alike: refuse bad input, read JSON, leave no half file.
 
-Exit codes: 0 done, 2 the input is bad (a sentence on stderr says what and where). A traceback
-is a bug.
+Exit codes: 0 done, 2 the input is bad (a sentence on stderr says what and where), 130 Ctrl-C. A
+traceback is a bug.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ def run(main: Callable[[], None]) -> NoReturn:
         sys.exit(_say(f"{program}: error: {error}"))
     except OSError as error:
         sys.exit(_say(f"{program}: error: {error}"))
+    except KeyboardInterrupt:
+        _say(f"{program}: interrupted")
+        sys.exit(130)
     except ModuleNotFoundError as error:
         sys.exit(
             _say(f"{program}: error: {error.name} is not installed. Install hloop's extra 'demo'")

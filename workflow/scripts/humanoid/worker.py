@@ -1,19 +1,28 @@
 """A worker of :mod:`humanoid.lockstep`: runs its episodes and asks the parent for every action.
 
-``worker.py FD`` talks over that descriptor. It ends when its parent does: nobody answers then.
+``worker.py FD`` talks over that descriptor. It ends when its parent does, and Ctrl-C is only for
+the parent.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
+import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
+
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        # Elsewhere it ends when it asks next, and nobody answers.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     connection = Connection(int(sys.argv[1]))
     try:
         sys.path[:] = connection.recv()

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hloop.locks import Holder, Lock, look, open_file, try_lock
+from hloop.locks import Holder, Lock, look, open_file, pid_namespace, try_lock
 
 ADA = Holder("/run", "s", "job", 7, 9, "ada", "node", "2026-03-01T08:00:00Z")
 
@@ -166,3 +167,12 @@ def test_a_holder_reads_as_a_sentence() -> None:
     assert str(ADA) == (
         "the run /run, job job (pid 7, user ada, on node), since 2026-03-01T08:00:00Z"
     )
+
+
+def test_a_pid_of_another_container_is_said_to_be_one() -> None:
+    assert "(pid 7 in another container, user ada, on node)" in str(replace(ADA, pid_namespace=1))
+
+
+def test_a_pid_of_this_container_is_told_as_it_is() -> None:
+    there = replace(ADA, pid_namespace=pid_namespace())
+    assert there.pid_namespace > 1 and "(pid 7, user ada, on node)" in str(there)

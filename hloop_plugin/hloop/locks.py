@@ -34,6 +34,7 @@ class Holder:
         job: what the lock is held for; "" for the run as a whole.
         pid, start_ticks: of the holding process, as seen where it runs.
         since: UTC in ISO 8601.
+        pid_namespace: in which the pid counts: the inode of the namespace; 0 where not known.
     """
 
     run_dir: str
@@ -44,6 +45,7 @@ class Holder:
     user: str
     host: str
     since: str
+    pid_namespace: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -51,7 +53,14 @@ class Holder:
     def __str__(self) -> str:
         run = f"the run {self.run_dir}" if self.run_dir else "a run without a run directory"
         job = f", job {self.job}" if self.job else ""
-        return f"{run}{job} (pid {self.pid}, user {self.user}, on {self.host}), since {self.since}"
+        user = f"user {self.user}, on {self.host}"
+        return f"{run}{job} ({self.process}, {user}), since {self.since}"
+
+    @property
+    def process(self) -> str:
+        """The pid. Elsewhere than in its container it means nothing, or another process."""
+        there = "" if self.pid_namespace in (0, pid_namespace()) else " in another container"
+        return f"pid {self.pid}{there}"
 
     @classmethod
     def read(cls, fd: int) -> Holder | None:
@@ -81,6 +90,14 @@ def user_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+def pid_namespace() -> int:
+    """Give the inode of this process's pid namespace; 0 where that is not known."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def host_name() -> str:

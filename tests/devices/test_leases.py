@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,3 +135,78 @@ def test_a_device_that_was_never_leased_is_nobodys(tmp_path: Path) -> None:
     folder = LeaseFolder.open(tmp_path / "leases")
     assert folder.holder("x") == (False, None)
     folder.close()
+
+
+# Two users. Only root can become another one; anybody else tries it with two processes.
+
+OTHER = 65534
+
+
+@contextlib.contextmanager
+def another_user(device: str) -> Iterator[object]:
+    """Have another user try to lease a device and keep it meanwhile; give what they got."""
+    come_read, come_write = os.pipe()
+    go_read, go_write = os.pipe()
+    if (pid := os.fork()) == 0:
+        status = 1
+        try:
+            os.close(go_write)
+            os.umask(0o077)
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(OTHER)
+                os.setuid(OTHER)
+            found = LeaseFolder.open(Path("leases")).try_lease(device)
+            if isinstance(found, Lock):
+                found.say(ADA)
+            said = found.to_dict() if isinstance(found, Holder) else isinstance(found, Lock)
+            os.write(come_write, json.dumps(said).encode())
+            os.read(go_read, 1)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    for fd in (come_write, go_read):
+        os.close(fd)
+    try:
+        yield json.loads(os.read(come_read, 1 << 16) or "null")
+    finally:
+        for fd in (go_write, come_read):
+            os.close(fd)
+        assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A current folder in which both can make the folder of the leases."""
+    tmp_path.chmod(0o777)
+    # What is above it is closed to another user.
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("shared")
+def test_another_user_keeps_us_off_a_device() -> None:
+    with another_user("x") as found, contextlib.closing(LeaseFolder.open(Path("leases"))) as own:
+        assert (found, own.try_lease("x")) == (True, ADA)
+
+
+@pytest.mark.usefixtures("shared")
+def test_we_keep_another_user_off_a_device() -> None:
+    with contextlib.closing(LeaseFolder.open(Path("leases"))) as own:
+        lease = own.try_lease("x")
+        assert isinstance(lease, Lock)
+        lease.say(ADA)
+        with another_user("x") as found:
+            assert found == ADA.to_dict()
+        lease.release()
+
+
+@pytest.mark.usefixtures("shared")
+def test_what_another_user_made_can_be_leased() -> None:
+    with another_user("x"):
+        pass
+    with contextlib.closing(LeaseFolder.open(Path("leases"))) as own:
+        lease = own.try_lease("x")
+        assert isinstance(lease, Lock)
+        lease.release()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from hloop.run.sharing import Sharing
 from hloop.run.timers import Timers
 from hloop.schedule.events import (
     DeviceGranted,
+    DeviceLost,
     DeviceWithheld,
     EngineSettings,
     Event,
@@ -397,6 +400,57 @@ def test_what_was_granted_and_not_used_is_given_back(tmp_path: Path) -> None:
     for one in (party, other):
         one.want()
         one.sharing.close()
+
+
+@pytest.mark.parametrize("name", ["simulated-0.lease", "simulated-0.turn"])
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda path: path.symlink_to("/etc/passwd"),
+        lambda path: path.mkdir(),
+        lambda path: os.mkfifo(path),
+        lambda path: (path.with_suffix(".x").touch(), path.hardlink_to(path.with_suffix(".x"))),
+    ],
+)
+def test_a_lease_that_cannot_be_asked_for_is_said_and_then_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Callable[[Path], object], name: str
+) -> None:
+    party = Party(tmp_path / "leases")
+    put(tmp_path / "leases" / name)
+    assert party.want(0) == []
+    (said,) = party.heard
+    assert said.startswith(f"the lease of device 0 cannot be taken: {tmp_path}/leases/simulated-0")
+    monkeypatch.setattr(sharing, "GIVE_UP_NS", 0)
+    assert party.want(0) == [DeviceLost(0, said.replace("the lease of device 0", "its lease"))]
+    party.want()
+    party.sharing.close()
+
+
+def test_a_file_system_without_locks_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    party = Party(tmp_path / "leases")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    party.want(0)
+    assert party.heard[0].endswith("/leases/simulated-0: No locks available")
+    party.sharing.close()
+
+
+def test_a_lease_that_can_be_asked_for_again_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    party = Party(tmp_path / "leases")
+    (tmp_path / "leases/simulated-0.lease").mkdir()
+    party.want(0)
+    (tmp_path / "leases/simulated-0.lease").rmdir()
+    monkeypatch.setattr(sharing, "GIVE_UP_NS", 0)
+    assert party.want(0) == [DeviceGranted(0)]
+    party.want()
+    party.sharing.close()
 
 
 def test_who_has_a_device_and_says_nothing_is_named_only_after_a_while(

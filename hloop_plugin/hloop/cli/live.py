@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hloop.locks import Holder
+from hloop.run.sharing import Blocked
 
 Event = Mapping[str, Any]
 POLL_SECONDS = 0.1
@@ -110,12 +110,8 @@ class Progress:
                     self.over = {entry["job"] for entry in event["kept"]}
                     text += "".join(f"\n{line}" for line in _decisions(event))
             case "job_waiting":
-                held = (
-                    f"device {entry['device']} is held by "
-                    + (str(Holder(**entry["holder"])) if entry["holder"] else "another run")
-                    for entry in event["devices"]
-                )
-                text = f"{job} waits: {'; '.join(held)}"
+                why = (Blocked.from_dict(entry).text for entry in event["devices"])
+                text = f"{job} waits: {'; '.join(why)}"
             case "leases" if event["remark"]:
                 text = f"leases are kept in {event['folder']}: {event['remark']}"
             case "device_lost":

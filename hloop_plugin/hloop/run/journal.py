@@ -25,9 +25,10 @@ run dies, and it is enough to make the run report from. The events and their fie
     ``folder``, ``remark``. The devices are leased there; ``remark`` is not empty where other
     users do not share it.
 ``job_waiting``
-    ``job``, ``devices`` ``[{device, holder}]``, with logical devices. Another run has what the
-    job needs; ``holder`` (a mapping as :class:`hloop.locks.Holder` has it) is null where that
-    is not known. Again when it waits for another one.
+    ``job``, ``devices`` ``[{device, holder, problem}]``, with logical devices. Another run has
+    what the job needs; ``holder`` (a mapping as :class:`hloop.locks.Holder` has it) is null
+    where that is not known. ``problem`` is not null where its lease cannot be asked for. Again
+    when it waits for another one.
 ``device_lost``
     ``device`` (logical), ``reason``. No job starts there any more.
 ``wave_started``

@@ -100,7 +100,7 @@ def check_idle(paths: RunPaths) -> None:
 def _is_run(paths: RunPaths, holder: Holder | None) -> RunDirectoryError:
     who = "another execution"
     if holder is not None:
-        who = f"pid {holder.pid} (user {holder.user}, on {holder.host}), since {holder.since}"
+        who = f"{holder.process} (user {holder.user}, on {holder.host}), since {holder.since}"
     found = f"the run directory {paths.root} is being run by {who}"
     action = "Wait until that has ended, or choose another run directory"
     return RunDirectoryError(Problem("run_dir_running", "", found, action=action))

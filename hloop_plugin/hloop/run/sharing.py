@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hloop.devices.leases import LeaseFolder, lease_key, machine_id
 from hloop.devices.resolve import DeviceTable
-from hloop.locks import Holder, Lock, host_name, user_name
+from hloop.locks import Holder, Lock, host_name, pid_namespace, user_name
 from hloop.run import processes
 from hloop.run.asking import PatientObserver
 from hloop.run.attempt import Attempt
@@ -28,6 +28,8 @@ from hloop.schedule.events import DeviceGranted, DeviceLost, DeviceWithheld, Eve
 POLL_NS = 100_000_000
 # Whoever has just got a lease needs a moment to say so.
 PATIENCE_NS = 1_000_000_000
+# How long a lease that cannot even be asked for may keep a job waiting: a full disk passes.
+GIVE_UP_NS = 60_000_000_000
 STAY_NS = 3_600_000_000_000
 
 
@@ -35,38 +37,55 @@ def holder_of_run(run_dir: str, session_id: str, job: str = "") -> Holder:
     """Give what this process writes into the locks of a run."""
     pid = os.getpid()
     ticks = processes.start_ticks(pid) or 0
-    return Holder(run_dir, session_id, job, pid, ticks, user_name(), host_name(), utc_now())
+    by = (user_name(), host_name(), utc_now(), pid_namespace())
+    return Holder(run_dir, session_id, job, pid, ticks, *by)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A device that cannot be had now.
+
+    Attributes:
+        holder: who has its lease; None where that is not known.
+        problem: why its lease cannot be asked for; None where it can.
+    """
+
+    device: int
+    holder: Holder | None = None
+    problem: str | None = None
+
+    @property
+    def text(self) -> str:
+        if self.problem is not None:
+            return f"the lease of device {self.device} cannot be taken: {self.problem}"
+        return f"device {self.device} is held by {self.holder or 'another run'}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what the journal says of it."""
+        holder = None if self.holder is None else self.holder.to_dict()
+        return {"device": self.device, "holder": holder, "problem": self.problem}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Blocked:
+        holder = None if entry["holder"] is None else Holder(**entry["holder"])
+        return cls(entry["device"], holder, entry["problem"])
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job that waits for devices that others have.
-
-    Attributes:
-        job_id: the job.
-        holders: logical device to who has it; None where that is not known.
-    """
+    """A job that waits for devices."""
 
     job_id: str
-    holders: tuple[tuple[int, Holder | None], ...]
+    devices: tuple[Blocked, ...]
 
     @property
     def text(self) -> str:
-        parts = [
-            f"device {device} is held by {holder or 'another run'}"
-            for device, holder in self.holders
-        ]
-        return "; ".join(parts)
+        return "; ".join(blocked.text for blocked in self.devices)
 
     def to_dict(self) -> dict[str, Any]:
         """Give what the journal says of it."""
-        return {
-            "job": self.job_id.rpartition("/")[2],
-            "devices": [
-                {"device": device, "holder": None if holder is None else holder.to_dict()}
-                for device, holder in self.holders
-            ],
-        }
+        devices = [blocked.to_dict() for blocked in self.devices]
+        return {"job": self.job_id.rpartition("/")[2], "devices": devices}
 
 
 class Sharing:
@@ -101,7 +120,9 @@ class Sharing:
         self._stuck: list[Lock] = []
         self._granted: set[int] = set()
         self._lost: set[int] = set()
-        self._blocked: dict[int, Holder | None] = {}
+        self._blocked: dict[int, Blocked] = {}
+        # By device: since when its lease cannot be asked for.
+        self._refused: dict[int, int] = {}
         self._waits: dict[str, tuple[Waiting | None, int]] = {}
         self._polls = False
 
@@ -165,11 +186,11 @@ class Sharing:
         if found and self._observer.is_starting():
             kept, found = {*kept, *found}, []
         self._let_go(kept, found)
+        events = self._give_up()
         for job_id in self._waits.keys() - {want.job_id for want in wanted}:
             del self._waits[job_id]
         if kept or self._blocked:
             self._poll()
-        events: list[Event] = []
         for device in found:
             if reason := self._observer.loss(self._table.devices[device]):
                 self._spare.pop(device).release()
@@ -214,17 +235,18 @@ class Sharing:
             if device not in self._turns:
                 turn = self._folder.try_turn(key)
                 if turn is None:
-                    self._blocked[device] = self._folder.said(key)
+                    self._blocked[device] = Blocked(device, self._folder.said(key))
                     return False
                 self._turns[device] = turn
             lease = self._folder.try_lease(key)
-        except OSError:
-            self._blocked[device] = None
+        except OSError as error:
+            path = f"{self._folder.path}/{error.filename or key}"
+            self._blocked[device] = Blocked(device, None, f"{path}: {error.strerror or error}")
             return device in self._turns
         if isinstance(lease, Lock):
             self._spare[device] = lease
         else:
-            self._blocked[device] = lease
+            self._blocked[device] = Blocked(device, lease)
         return True
 
     def _let_go(self, kept: set[int], found: Sequence[int]) -> None:
@@ -234,6 +256,17 @@ class Sharing:
         for device in self._turns.keys() - kept:
             self._turns.pop(device).release()
 
+    def _give_up(self) -> list[Event]:
+        """Lose the devices whose leases cannot be asked for, and not for a moment only."""
+        now = time.monotonic_ns()
+        problems = {item.device: item.problem for item in self._blocked.values() if item.problem}
+        self._refused = {device: self._refused.get(device, now) for device in problems}
+        events: list[Event] = []
+        for device, since in self._refused.items():
+            if now - since >= GIVE_UP_NS:
+                events += self.lose(device, f"its lease cannot be taken: {problems[device]}")
+        return events
+
     # Who keeps a job waiting
 
     def _tell_waits(self, want: Want, got: Sequence[int]) -> None:
@@ -241,11 +274,11 @@ class Sharing:
             return
         now = time.monotonic_ns()
         said, since = self._waits.setdefault(want.job_id, (None, now))
-        holders = [(d, self._blocked[d]) for d in sorted(want.devices) if d in self._blocked]
-        waiting = Waiting(want.job_id, tuple(holders))
-        known = all(holder is not None for _, holder in holders)
+        blocked = [self._blocked[d] for d in sorted(want.devices) if d in self._blocked]
+        waiting = Waiting(want.job_id, tuple(blocked))
+        known = all(item.holder or item.problem for item in blocked)
         late = said is None and now - since > PATIENCE_NS
-        if holders and waiting != said and (known or late):
+        if blocked and waiting != said and (known or late):
             self._waits[want.job_id] = (waiting, since)
             self._note("job_waiting", **waiting.to_dict())
             self._say(waiting.job_id, waiting.text)

@@ -177,10 +177,9 @@ class Executor(RealExecutor):
         from hloop.run.page import take_switch
         from snakemake.exceptions import WorkflowError
 
-        # Snakemake reads its metadata through pandas when the first job ends; importing that
-        # takes 0.25 s, which pass while the first jobs run.
-        with contextlib.suppress(RuntimeError):  # There may be no room for a thread.
-            threading.Thread(target=_import_pandas, daemon=True).start()
+        if self._needs_pandas():
+            with contextlib.suppress(RuntimeError):  # There may be no room for a thread.
+                threading.Thread(target=_import_pandas, daemon=True).start()
         outlive_readers(self.logger)
         # Before there is a supervisor, all are as Ctrl-C: Snakemake ends and unlocks.
         self._signals.take(signal.default_int_handler)
@@ -389,6 +388,12 @@ class Executor(RealExecutor):
         # Nothing is raised here: Snakemake ends by itself once all jobs have come back.
         if self._client is not None:
             self._client.stop_from_signal(number)
+
+    def _needs_pandas(self) -> bool:
+        """Whether Snakemake will import pandas when a job ends, to write down its ``params``.
+        That takes 0.25 s, which better pass while the first jobs run."""
+        keeps = self.workflow.execution_settings.keep_metadata
+        return keeps and any(rule.params for rule in self.workflow.dag.rules)
 
     def _close_for_supervisor(self) -> dict[str, Any] | None:
         """Write the run report in place of the supervisor, which died."""

@@ -92,6 +92,15 @@ def test_a_pandas_that_is_broken_is_told_by_whoever_needs_it(workspace, make_job
     assert "Exception in thread" not in result.stdout
 
 
+def test_a_run_whose_metadata_nobody_keeps_imports_no_pandas(workspace, make_job):
+    workspace.plan(make_job("a"))
+    imported = workspace.root / "imported"
+    workspace.write("noting/pandas.py", f"open({str(imported)!r}, 'w').close()")
+    environment = {"PYTHONPATH": str(workspace.root / "noting")}
+    assert workspace.run(*workspace.hloop_argv(), env=environment).returncode == 0
+    assert not imported.exists()
+
+
 def test_a_snakemake_that_cannot_be_imported_is_told(workspace, make_job):
     workspace.plan(make_job("a"))
     workspace.write("broken/snakemake.py", "raise ImportError('half an installation')")

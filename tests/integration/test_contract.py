@@ -167,6 +167,8 @@ NEEDS = [
     Need("dag", "rules", "resuming.py: a run that is resumed asks for every job"),
     Need("dag", "forcerules", "resuming.py: a run that is resumed asks for every job"),
     Need("dag", "ignore_incomplete", "resuming.py: hloop decides what is incomplete"),
+    Need("workflow", "execution_settings.keep_metadata", "whether params are written down"),
+    Need("rule", "params", "whether there are any to be written down"),
     Need("workflow", "execution_settings.debug", "refuses --debug"),
     Need("workflow", "execution_settings.edit_notebook", "refuses --edit-notebook"),
     Need("workflow", "resource_settings.cores", "--cores of a spawned Snakemake"),

@@ -12,6 +12,7 @@ from hloop.errors import HloopError, Problem
 from hloop.plan.helprun import HelpFailed, help_text
 from hloop.plan.prepare import read_config
 
+HELP_TEXTS = Path(__file__).parents[1] / "data/help"
 TRAIN = """
 import argparse, pathlib
 parser = argparse.ArgumentParser()
@@ -36,7 +37,7 @@ LISTED = {
 
 
 def problems(
-    folder: Path, contract: Any, arguments: list[str], **axes: list[Any]
+    folder: Path, contract: Any, arguments: list[str], cwd: str = ".", **axes: list[Any]
 ) -> list[Problem]:
     (folder / "train.py").write_text(TRAIN)
     axes = {"seed": [1, 2], **axes}
@@ -51,6 +52,7 @@ def problems(
                 "resource": "cpu",
                 "command": ["<python>", "-u", "train.py", *arguments],
                 "contract": contract,
+                "cwd": f"{{repo_root}}/{cwd}",
             }
         },
     }
@@ -106,6 +108,29 @@ def test_a_value_outside_the_choices_is_named(
     assert (problem.code, problem.expected) == ("value_not_offered", "one of fast, slow")
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "gives none of --cpu, -g, --tpu, of which its program requires one"),
+        (["--cpu", "--gpu", "0"], "gives --cpu and --gpu, of which its program takes one"),
+        (["--tpu", "v4", "--quiet", "--verbose"], "gives --quiet and --verbose"),
+    ],
+)
+def test_alternatives_are_held_against_what_is_given(
+    tmp_path: Path, given: list[str], words: str
+) -> None:
+    help = ["cat", str(HELP_TEXTS / "train-groups.txt")]
+    arguments = [help[1], "data", "--seed", "<seed>", "--out", "x", *given]
+    (problem,) = problems(tmp_path, {"help": help}, arguments)
+    assert words in problem.found
+
+
+def test_one_of_the_alternatives_passes(tmp_path: Path) -> None:
+    help = ["cat", str(HELP_TEXTS / "train-groups.txt")]
+    arguments = [help[1], "data", "-s", "<seed>", "--out", "x", "-g0", "--amp", "--no-amp"]
+    assert problems(tmp_path, {"help": help}, arguments) == []
+
+
 def test_a_value_that_only_one_job_gets_is_found(tmp_path: Path) -> None:
     arguments = ["data", "--seed", "<seed>", "--mode", "<mode>"]
     (problem,) = problems(tmp_path, HELP, arguments, mode=["fast", "last"])
@@ -144,6 +169,8 @@ def test_a_contract_is_one_of_three(tmp_path: Path, contract: Any) -> None:
         (["no-such-program-here", "--help"], "does not start"),
         (["<python>", "-c", "pass"], "printed nothing"),
         (["<python>", "-c", "print('hello')"], "shows no flags"),
+        (["<python>", "-c", "import no_such_module_here"], "No module named"),
+        (["<python>", "no-such-script.py"], "No such file"),
     ],
 )
 def test_a_help_that_cannot_be_read_is_told(tmp_path: Path, argv: list[str], words: str) -> None:
@@ -162,6 +189,11 @@ def test_a_help_that_does_not_end_is_stopped_with_all_that_it_started(tmp_path: 
         help_text(("sh", "-c", "sleep 60 & sleep 60"), tmp_path, 0.2)
 
 
+def test_a_help_on_stderr_with_another_exit_code_is_read(tmp_path: Path) -> None:
+    # absl's ends with 1, and many programs print it to stderr.
+    assert help_text(("sh", "-c", "echo words >&2; exit 1"), tmp_path) == "words\n"
+
+
 def test_a_help_without_end_is_cut(tmp_path: Path) -> None:
     with pytest.raises(HelpFailed, match="more than"):
         help_text(("yes",), tmp_path)
@@ -174,3 +206,19 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
 def test_the_program_may_be_written_with_its_folder(tmp_path: Path) -> None:
     contract = {"help": ["<python>", "{repo_root}/train.py", "--help"]}
     assert problems(tmp_path, contract, ["data", "--seed", "<seed>"]) == []
+
+
+def test_the_program_may_be_named_from_the_folder_that_the_command_runs_in(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/train.py").write_text(TRAIN)
+    contract = {"help": ["<python>", "src/train.py", "--help"]}
+    arguments = ["data", "--seed", "<seed>", "--fold", "1"]
+    (problem,) = problems(tmp_path, contract, arguments, cwd="src")
+    assert problem.code == "flag_not_offered"
+
+
+def test_a_help_that_lists_sub_commands_is_told(tmp_path: Path) -> None:
+    text = "Usage: t [OPTIONS] COMMAND\n\nOptions:\n  --debug  x\n\nCommands:\n  train  Trains.\n"
+    contract = {"help": ["sh", "-c", f"printf '{text}'"]}
+    (problem,) = problems(tmp_path, contract, [contract["help"][2], "train", "--seed", "<seed>"])
+    assert "If train is a sub-command, give its help: […, train, --help]" in problem.action

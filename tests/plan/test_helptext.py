@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hloop.plan.helptext import Flag, flags_of
+from hloop.plan.helptext import Flag, Group, flags_of
 
 HELP = Path(__file__).parents[1] / "data/help"
 
@@ -27,6 +27,11 @@ def read(name: str) -> dict[str, Flag]:
         ("typer", 6),
         ("ruff-check", 41),
         ("cargo-build", 39),
+        ("maturin-build", 37),
+        ("mypy", 98),
+        ("train-groups", 13),
+        ("train-absl", 6),
+        ("train-tyro", 8),
     ],
 )
 def test_all_flags_of_a_program_are_found(program: str, count: int) -> None:
@@ -46,6 +51,10 @@ def test_all_flags_of_a_program_are_found(program: str, count: int) -> None:
         ("train-argparse", "--amp --no-amp"),
         ("train-click", "--amp --no-amp"),
         ("train-typer", "--amp --no-amp"),
+        ("train-absl", "--amp --noamp"),
+        ("train-absl", "-o --out_dir"),
+        ("train-tyro", "--amp --no-amp"),
+        ("train-groups", "-g --gpu"),
     ],
 )
 def test_a_flag_has_all_its_names(program: str, names: str) -> None:
@@ -63,6 +72,10 @@ def test_a_flag_has_all_its_names(program: str, names: str) -> None:
         ("train-argparse", "-m", "fast slow"),
         ("train-click", "--mode", "fast slow"),
         ("train-typer", "--mode", "fast slow"),
+        ("train-tyro", "--opt.kind", "adam sgd"),
+        ("train-groups", "--tpu", "v4 v5"),
+        ("train-groups", "--level", "0 1 2"),
+        ("maturin-build", "-b", "pyo3 pyo3-ffi cffi uniffi bin"),
     ],
 )
 def test_listed_choices_are_read(program: str, flag: str, choices: str) -> None:
@@ -76,8 +89,13 @@ def test_listed_choices_are_read(program: str, flag: str, choices: str) -> None:
         ("train-click", {"-s", "--seed", "--max-folds"}),
         ("train-typer", {"-s", "--seed"}),
         ("pip-install", set()),
+        ("train-tyro", {"--seed"}),
+        ("train-groups", {"-s", "--seed", "--out"}),
+        ("train-absl", set()),
         ("ruff-check", set()),
         ("pytest", set()),
+        ("mypy", set()),
+        ("maturin-build", set()),
     ],
 )
 def test_required_flags_are_known(program: str, required: set[str]) -> None:
@@ -102,9 +120,60 @@ def test_whether_a_value_follows_is_known(program: str, flag: str, takes: bool |
     assert read(program)[flag].takes_value is takes
 
 
-@pytest.mark.parametrize("program", ["train-argparse", "train-typer"])
+@pytest.mark.parametrize(
+    ("program", "groups"),
+    [
+        ("train-groups", ["-- --cpu -g --tpu", "[] --amp --no-amp", "[] --quiet --verbose"]),
+        ("train-argparse", ["-- --cpu --gpu", "[] --amp --no-amp"]),
+        ("pytest", []),
+        ("cargo-build", []),
+    ],
+)
+def test_alternatives_are_known(program: str, groups: list[str]) -> None:
+    found = {flag.group for flag in read(program).values() if flag.group}
+    told = {("-- " if g.required else "[] ") + " ".join(g.names) for g in found if g.exclusive}
+    assert told == set(groups)
+
+
+@pytest.mark.parametrize(
+    ("usage", "group"),
+    [
+        ("[OPTIONS] <--cpu|--gpu[=<N>]|--tpu <NAME>> <DATA>", ("--cpu", "--gpu", "--tpu")),
+        ("[OPTIONS] <DATA|--cpu|--gpu <N>>", None),
+        ("[OPTIONS] <a|b>", None),
+    ],
+)
+def test_of_alternatives_that_clap_requires_several_may_be_given(
+    usage: str, group: tuple[str, ...] | None
+) -> None:
+    text = f"Usage: train {usage}\n\nOptions:\n      --cpu  x\n      --gpu[=<N>]  x\n"
+    expected = None if group is None else Group(group, required=True, exclusive=False)
+    assert [flag.group for flag in flags_of(text)] == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("aliases", "names"),
+    [
+        ("[aliases: --jobs]", ("--threads", "--jobs")),
+        ("\n\n          [aliases: jobs, n]\n          [short aliases: J]", None),
+        ("[alias: --jobs] [short aliases: -J, -K]", ("--threads", "--jobs", "-J", "-K")),
+    ],
+)
+def test_aliases_of_clap_are_names(aliases: str, names: tuple[str, ...] | None) -> None:
+    text = f"Options:\n  --threads <N>  How many {aliases}\n"
+    assert flags_of(text)[0].names == (names or ("--threads", "--jobs", "--n", "-J"))
+
+
+def test_a_table_right_below_the_usage_is_read() -> None:
+    text = "Usage: train [options...] <file>\n -s, --seed <N>  The seed\n"
+    assert [flag.names for flag in flags_of(text)] == [("-s", "--seed")]
+
+
+@pytest.mark.parametrize(
+    "program", ["train-argparse", "train-typer", "train-groups", "train-absl"]
+)
 def test_a_flag_that_only_a_description_names_is_not_offered(program: str) -> None:
-    # Both descriptions speak of --fold; in the box it begins a line.
+    # All descriptions speak of --fold; in the box and in the groups' it begins a line.
     assert "--fold" not in read(program)
 
 

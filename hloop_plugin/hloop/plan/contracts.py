@@ -10,12 +10,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hloop.errors import Problem
 from hloop.plan.helprun import HelpFailed, help_text
-from hloop.plan.helptext import Flag, flags_of
+from hloop.plan.helptext import Flag, flags_of, names_subcommand
 from hloop.plan.model import Job
 
 _FLAG = re.compile(r"--?[A-Za-z?@][^=\s]*")
@@ -67,6 +68,7 @@ def _of_stage(
     if "none" in contract:
         return
     program: tuple[str, ...] = ()
+    text = ""
     if "flags" in contract:
         flags = [_declared(entry) for entry in contract["flags"]]
     else:
@@ -76,8 +78,10 @@ def _of_stage(
         )
         program = tuple(item for item in argv if item not in _HELP_WORDS)
         try:
-            flags = flags_of(help_text(argv, repo_root))
-            reason = "" if flags else "shows no flags that hloop can read"
+            text = help_text(argv, repo_root)
+            flags = flags_of(text)
+            last = text.strip().splitlines()[-1].strip()
+            reason = "" if flags else f"shows no flags that hloop can read; it ends with {last!r}"
         except HelpFailed as error:
             reason = str(error)
         if reason:
@@ -89,14 +93,19 @@ def _of_stage(
         command = [item.replace("{repo_root}", str(repo_root)) for item in job.command]
         # A profiler stands before it, with flags of its own.
         command = command[len(stage.get("profile", {}).get("command", ())) :]
-        start = _start(command, program, repo_root)
+        folder = repo_root / job.cwd.replace("{repo_root}", str(repo_root))
+        start = _start(command, program, repo_root, folder)
         if start is None:
             found = (
                 f"stage {name!r}: the help is of {program[-1]}, which the command does not name"
             )
             yield Problem("help_of_another", f"{where}.help", found)
             return
-        yield from _of_command(name, command[start:], flags)
+        for problem in _of_command(name, command[start:], flags):
+            if problem.code == "flag_not_offered" and (sub := _subcommand(text, command[start:])):
+                action = f"If {sub} is a sub-command, give its help: […, {sub}, --help]"
+                problem = replace(problem, action=f"{problem.action}. {action}")
+            yield problem
     yield from _collisions(name, stage, flags, axes)
 
 
@@ -111,12 +120,19 @@ def _declared(entry: Any) -> Flag:
     )
 
 
-def _start(command: Sequence[str], program: Sequence[str], repo_root: Path) -> int | None:
-    """Give where the program's own arguments begin; None where it is not in the command."""
+def _start(
+    command: Sequence[str], program: Sequence[str], repo_root: Path, folder: Path
+) -> int | None:
+    """Give where the program's own arguments begin; None where it is not in the command.
+
+    Args:
+        folder: the one that the command runs in; its help is run in ``repo_root``.
+    """
     if program:
         # What launches the program, with flags of its own, may stand before it.
         last = repo_root / program[-1]
-        return next((i + 1 for i, item in enumerate(command) if repo_root / item == last), None)
+        places = [i for i, item in enumerate(command) if last in (repo_root / item, folder / item)]
+        return places[0] + 1 if places else None
     index = 1
     if re.fullmatch(r"python[\d.]*", Path(command[0]).name):
         while index < len(command) and command[index].startswith("-"):
@@ -125,6 +141,12 @@ def _start(command: Sequence[str], program: Sequence[str], repo_root: Path) -> i
             index += 2 if command[index] in ("-W", "-X") else 1
         index += 1
     return index
+
+
+def _subcommand(text: str, arguments: Sequence[str]) -> str | None:
+    """Give the first argument where the help that was read could name it as a sub-command."""
+    word = next((item for item in arguments if not _FLAG.match(item)), None)
+    return word if word is not None and names_subcommand(text, word) else None
 
 
 def _of_command(stage: str, arguments: Sequence[str], flags: Sequence[Flag]) -> Iterator[Problem]:
@@ -161,6 +183,17 @@ def _of_command(stage: str, arguments: Sequence[str], flags: Sequence[Flag]) -> 
             name = max(flag.names, key=len)
             found = f"stage {stage!r} does not give {name}, which its program requires"
             yield Problem("flag_missing", where, found, action=f"Add {name} to the command")
+    for group in dict.fromkeys(flag.group for flag in flags if flag.group is not None):
+        members = [flag for flag in flags if flag.group == group]
+        used = [flag for flag in members if given.intersection(flag.names)]
+        listed = ", ".join(group.names)
+        if group.required and not used:
+            found = f"stage {stage!r} gives none of {listed}, of which its program requires one"
+            yield Problem("flag_missing", where, found, action="Add one of them to the command")
+        elif group.exclusive and len(used) > 1:
+            both = " and ".join(max(flag.names, key=len) for flag in used)
+            found = f"stage {stage!r} gives {both}, of which its program takes one"
+            yield Problem("flags_exclude", where, found, f"one of {listed}", "Leave one out")
 
 
 def _short(written: str, by_name: Mapping[str, Flag]) -> Flag | None:

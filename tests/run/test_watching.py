@@ -69,13 +69,27 @@ def test_a_job_without_limits_has_no_last_sign_of_life(sup: Supervised) -> None:
     assert last_sign(sup) is None
 
 
-def test_a_watched_file_that_grows_keeps_a_job_from_being_stalled(sup: Supervised) -> None:
-    # It uses no CPU time worth counting and prints nothing.
-    script = "mkdir tb; for i in 1 2 3 4 5 6 7 8; do echo >> tb/events.1; sleep 0.3; done"
-    found = ran(
-        sup, script, cwd="{run_dir}", budget={"stall_seconds": 1.5, "watch": ["tb/**/events.*"]}
+@pytest.mark.parametrize(
+    ("watch", "outputs", "status"),
+    [
+        ({"watch": ["a[[]1]/**/events.*"]}, [], "completed"),
+        ({}, [output("a[1]") | {"type": "directory"}], "completed"),
+        ({}, [], "stalled"),
+    ],
+)
+def test_a_file_that_grows_where_it_is_looked_for_keeps_a_job_from_being_stalled(
+    sup: Supervised, watch: dict[str, Any], outputs: list[dict[str, Any]], status: str
+) -> None:
+    # One program, since each start uses CPU time; and it prints nothing.
+    script = (
+        "import os, time\n"
+        "os.makedirs('a[1]/b')\n"
+        "with open('a[1]/b/events.1', 'w') as file:\n"
+        "    for _ in range(8): print(file=file, flush=True); time.sleep(0.3)\n"
     )
-    assert found["status"] == "completed"
+    fields = {"command": ["python3", "-c", script], "cwd": "{run_dir}", "outputs": outputs}
+    found = ran(sup, "", **fields, budget={"stall_seconds": 1.5} | watch)
+    assert found["status"] == status
 
 
 def test_a_silent_job_is_stalled_with_its_last_sign(sup: Supervised) -> None:

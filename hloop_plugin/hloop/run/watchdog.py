@@ -8,6 +8,7 @@ does not matter what becomes of the time of day.
 
 from __future__ import annotations
 
+import glob
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -78,11 +79,15 @@ class Watchdog:
         watch, fail_on = job.texts("watch"), job.texts("fail_on")
         if limit is not None or patience is not None or watch or fail_on:
             patterns = [watch_parts(text) for text in watch]
+            for item in attempt.job.outputs:
+                if item.directory:  # Its own size says nothing of what lies in it.
+                    below = Path(item.path).relative_to(run.root).parts
+                    patterns.append((*map(glob.escape, below), "**", "*"))
             self._signs[attempt.name] = Signs(
                 {path.stem: path for path in logs}
                 | {f"the output {item.role!r}": Path(item.path) for item in attempt.job.outputs},
                 attempt.started,
-                WatchedFiles(run.root, patterns, started_ns) if watch else None,
+                WatchedFiles(run.root, patterns, started_ns) if patterns else None,
             )
             shortest = min(limit or 20, patience or 20)
             every_ns = round(min(max(shortest / 4, 0.05), 5.0) * 1e9)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from hloop.files import hash_file
 
 
 def statuses(workspace) -> dict[str, str]:
@@ -136,101 +139,188 @@ def test_a_job_that_writes_or_computes_is_not_stalled(workspace, make_job):
     assert statuses(workspace) == {"writes": "completed", "computes": "completed"}
 
 
-def test_what_a_finished_job_left_running_is_stopped_and_said(workspace, make_job):
-    workspace.plan(make_job("leaves", "(setsid sleep 60 &) ; (sleep 60 &) ; true"))
+# Processes in the background that are hard to end: one ignores TERM, one is a daemon, one halts.
+
+HARD = {
+    "deaf": "(trap '' INT TERM HUP; while :; do sleep 0.1; done) &",
+    "daemon": "setsid sh -c 'sleep 60 <&- >/dev/null 2>&1 &'",
+    "halts": "sh -c 'kill -STOP $$; sleep 60' &",
+}
+
+
+def test_what_a_finished_job_left_running_is_stopped_before_its_outputs_are_read(
+    workspace, make_job
+):
+    script = "\n".join(
+        [*HARD.values(), "(while echo x >> run/o; do sleep 0.01; done) &", "sleep 1"]
+    )
+    workspace.plan(make_job("leaves", script, outputs=[{"role": "o", "path": "{run_dir}/o"}]))
     assert workspace.hloop_run("--grace-seconds", "1").returncode == 0
-    jobs = workspace.root / "run/jobs/leaves"
-    status = json.loads((jobs / "attempt_status.json").read_text())
-    record = json.loads((jobs / "run_record.json").read_text())
-    assert (status["status"], record["stopped_leftovers"]) == ("completed", True)
+    job = workspace.root / "run/jobs/leaves"
+    output = json.loads((job / "attempt_status.json").read_text())["outputs"][0]
+    assert json.loads((job / "run_record.json").read_text())["stopped_leftovers"] is True
+    assert output["sha256"] == hash_file(workspace.root / "run/o").sha256
 
 
-# Signals. Each job tree holds one process that ignores TERM and one that left its session.
+# Signals
 
-STUBBORN = "trap '' TERM; (setsid sleep 60 &) ; while :; do sleep 0.1; done"
+FRONTS = ("hloop", "snakemake")
+SNAKEMAKE, SUPERVISOR = "--snakefile", "hloop.run.supervisor"
 
 
 @pytest.fixture
 def running(workspace, make_job, waiting):
-    """Start a run of two jobs and wait until both are under way."""
-    workspace.plan(
-        make_job("stubborn", STUBBORN),
-        make_job("plain", "sleep 60", "gpu"),
-        make_job("later", depends_on=["plain"]),
-    )
+    """Start a run with a job for each kind of process that is hard to end, and wait until all
+    are under way."""
 
-    def start(argv: list[object]) -> subprocess.Popen[str]:
+    def start(front: str, grace_seconds: int = 1) -> subprocess.Popen[str]:
+        jobs = [make_job(name, f"{script}\nsleep 60") for name, script in HARD.items()]
+        workspace.plan(*jobs, make_job("later", depends_on=["deaf"]))
+        argv = workspace.hloop_argv("--grace-seconds", grace_seconds)
+        if front == "snakemake":
+            argv = workspace.snakemake_argv("--hloop-grace-seconds", grace_seconds)
         process = workspace.start(argv)
         journal = workspace.root / "run/journal.jsonl"
         waiting(
-            lambda: journal.exists() and journal.read_text().count('"job_started"') == 2,
-            "two jobs to start",
+            lambda: journal.exists() and journal.read_text().count('"job_started"') == 3,
+            "three jobs to start",
         )
         return process
 
     return start
 
 
-CANCELLED = {"stubborn": "cancelled", "plain": "cancelled", "later": "skipped"}
+def ending(workspace) -> tuple[str, dict[str, str]]:
+    return workspace.report()["status"], statuses(workspace)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("front", ["hloop", "snakemake"])
-def test_a_signal_stops_every_job_and_the_report_says_so(workspace, running, number, front):
-    if front == "hloop":
-        process = running(workspace.hloop_argv("--grace-seconds", "1"))
-    else:
-        process = running(workspace.snakemake_argv("--hloop-grace-seconds", "1"))
+def locks(workspace) -> list[Path]:
+    found = (workspace.root.glob(pattern) for pattern in (".snakemake/locks/*", "run/.lock"))
+    return [path for paths in found for path in paths]
+
+
+CANCELLED = "interrupted", {**dict.fromkeys(HARD, "cancelled"), "later": "skipped"}
+
+
+def alone(process: subprocess.Popen[str], number: int) -> None:
     process.send_signal(number)
+
+
+def group(process: subprocess.Popen[str], number: int) -> None:
+    os.killpg(process.pid, number)
+
+
+def thrice(process: subprocess.Popen[str], number: int) -> None:
+    for _ in range(3):
+        os.killpg(process.pid, number)
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [
+        *((number, alone) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+        *((number, group) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+        (signal.SIGINT, thrice),
+    ],
+)
+def test_a_signal_stops_every_job_and_the_report_says_so(workspace, running, front, number, send):
+    process = running(front)
+    send(process, number)
     assert workspace.finish(process).returncode == 1
-    assert workspace.report()["status"] == "interrupted"
-    assert statuses(workspace) == CANCELLED
+    assert ending(workspace) == CANCELLED
+    assert locks(workspace) == []
 
 
-def test_a_second_interrupt_changes_nothing(workspace, running, waiting):
-    process = running(workspace.snakemake_argv("--hloop-grace-seconds", "2"))
-    process.send_signal(signal.SIGINT)
-    journal = workspace.root / "run/journal.jsonl"
-    waiting(lambda: '"stopping"' in journal.read_text(), "the run to stop")
-    process.send_signal(signal.SIGINT)
-    assert workspace.finish(process).returncode == 1
-    assert statuses(workspace) == CANCELLED
-
-
-def test_an_interrupted_run_leaves_no_lock(workspace, running):
-    process = running(workspace.snakemake_argv("--hloop-grace-seconds", "1"))
+def test_without_a_grace_period_every_job_is_killed_at_once(workspace, running):
+    process = running("hloop", grace_seconds=0)
     process.send_signal(signal.SIGTERM)
     workspace.finish(process)
-    assert list(workspace.root.glob(".snakemake/locks/*")) == []
+    assert {workspace.jobs()[name]["signal"] for name in HARD} == {"SIGKILL"}
 
 
-def kill_matching(workspace, part: str) -> None:
-    """SIGKILL the processes of this test whose command line holds ``part``."""
+def test_a_snakemake_that_is_stopped_is_woken_up_to_stop_its_jobs(workspace, running):
+    process = running("hloop")
+    for pid in matching(workspace, SNAKEMAKE):
+        os.kill(pid, signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    workspace.finish(process)
+    assert ending(workspace) == CANCELLED
+
+
+def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed(workspace, make_job, waiting):
+    started, go = workspace.root / "started", workspace.root / "go"
+    workspace.plan(make_job("a", f"touch {started}; while ! [ -e {go} ]; do sleep 0.05; done"))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = workspace.start(workspace.hloop_argv())
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    waiting(started.exists, "the job to start")
+    group(process, signal.SIGHUP)
+    go.touch()
+    assert workspace.finish(process).returncode == 0
+
+
+def test_a_run_stops_in_order_where_nobody_reads_any_more_what_it_says(workspace, running):
+    # As after Ctrl-C in `snakemake … | tee log`.
+    process = running("snakemake")
+    process.stdout.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 1
+    assert (ending(workspace), locks(workspace)) == (CANCELLED, [])
+
+
+# Deaths
+
+
+def matching(workspace, *parts: str) -> list[int]:
+    """The processes of this test whose command line holds one of ``parts``."""
+    found = []
     for entry in Path("/proc").iterdir():
         try:
             mine = workspace.marker.encode() in (entry / "environ").read_bytes()
-            if mine and part.encode() in (entry / "cmdline").read_bytes():
-                subprocess.run(["kill", "-KILL", entry.name], check=True)
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
+        if mine and any(part in command for part in parts):
+            found.append(int(entry.name))
+    return found
 
 
-def test_the_report_is_written_where_snakemake_was_killed(workspace, running):
-    process = running(workspace.hloop_argv("--grace-seconds", "1"))
-    kill_matching(workspace, "--snakefile")
-    assert workspace.finish(process).returncode == 1
-    assert workspace.report()["status"] == "interrupted"
-    assert statuses(workspace) == CANCELLED
+@pytest.mark.parametrize(
+    ("front", "killed"),
+    [
+        ("hloop", ["hloop run"]),
+        *((front, [SNAKEMAKE]) for front in FRONTS),
+        *((front, [SNAKEMAKE, SUPERVISOR]) for front in FRONTS),
+    ],
+)
+def test_whoever_is_killed_no_job_lives_on_or_counts_as_done(
+    workspace, running, waiting, front, killed
+):
+    process = running(front)
+    for pid in matching(workspace, *killed):
+        os.kill(pid, signal.SIGKILL)
+    assert workspace.finish(process).returncode != 0
+    if (front, killed) == ("snakemake", [SNAKEMAKE, SUPERVISOR]):
+        workspace.run("hloop", "recover", "run")
+    waiting((workspace.root / "run/hloop_run.json").exists, "the report")
+    assert ending(workspace) == CANCELLED
 
 
-@pytest.mark.parametrize("front", ["hloop", "snakemake"])
+@pytest.mark.parametrize("front", FRONTS)
 def test_the_jobs_die_with_their_supervisor_and_have_failed(workspace, running, front):
-    argv = workspace.hloop_argv() if front == "hloop" else workspace.snakemake_argv()
-    process = running(argv)
-    kill_matching(workspace, "hloop.run.supervisor")
+    process = running(front)
+    for pid in matching(workspace, SUPERVISOR):
+        os.kill(pid, signal.SIGKILL)
     assert workspace.finish(process).returncode == 1
-    assert workspace.jobs()["plain"]["failure"]["reason"] == "supervisor_died"
-    assert statuses(workspace) == {"stubborn": "failed", "plain": "failed", "later": "skipped"}
+    assert workspace.jobs()["daemon"]["failure"]["reason"] == "supervisor_died"
+    assert ending(workspace) == (
+        "failed",
+        {**dict.fromkeys(HARD, "failed"), "later": "skipped"},
+    )
 
 
 def test_a_missing_external_input_is_named_before_the_run(workspace, make_job):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -99,14 +101,34 @@ def test_closing_after_the_death_gives_no_goodbye() -> None:
     assert ear.client.close() is None
 
 
-def test_with_the_supervisor_dies_also_what_left_its_jobs_session(
+def test_with_the_supervisor_dies_also_what_has_nothing_of_its_job_any_more(
     ear: Ear, tmp_path: Path
 ) -> None:
-    script = "setsid sh -c 'echo $$ > escaped; exec sleep 60' & exec sleep 60"
+    script = "env -i setsid sh -c 'echo $$ > escaped; exec sleep 60' & exec sleep 60"
     ear.rule("r", script, tmp_path)
     pids = [ear.next()["pid"], int(read(tmp_path / "escaped"))]
     ear.kill_supervisor()
-    wait_for(lambda: not any(map(is_alive, pids)), "both to end")
+    assert [pid for pid in pids if is_alive(pid)] == []
+
+
+def test_a_job_that_kills_the_supervisor_at_once_dies_with_it(ear: Ear, tmp_path: Path) -> None:
+    ear.rule("r", "echo $$ > pid; kill -KILL $PPID; exec sleep 60", tmp_path)
+    ear.deaths.get(timeout=PATIENCE)
+    assert not is_alive(int(read(tmp_path / "pid")))
+
+
+def test_what_snakemake_has_started_itself_outlives_the_supervisor() -> None:
+    before = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    time.sleep(0.05)  # What starts within one tick of the clock looks alike.
+    ear = Ear()
+    beside = subprocess.Popen(["sleep", "60"])
+    ear.kill_supervisor()
+    alive = is_alive(before.pid), is_alive(beside.pid)
+    for process in (before, beside):
+        process.kill()
+        process.wait()
+    ear.client.close()
+    assert alive == (True, True)
 
 
 def test_a_listener_that_fails_ends_the_run_instead_of_hanging(tmp_path: Path) -> None:

@@ -151,6 +151,62 @@ def test_a_signal_that_is_ignored_stays_ignored(workspace, waiting):
     assert result.returncode == 0, result.stdout
 
 
+SIGNALLED_AT_THE_START = """
+import os, signal
+from hloop.run.settings import RunSettings
+
+resolve = RunSettings.resolve
+
+def signalled(*args):
+    os.kill(os.getpid(), signal.{name})
+    return resolve(*args)
+
+RunSettings.resolve = signalled
+
+rule one:
+    output: "o"
+    shell: "touch {{output}}"
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_before_there_is_a_supervisor_ends_snakemake_in_order(workspace, name):
+    workspace.write("Snakefile", SIGNALLED_AT_THE_START.format(name=name))
+    assert workspace.snakemake().returncode == 1
+    left = [*workspace.root.glob("o"), *workspace.root.glob(".snakemake/locks/*")]
+    assert left == []
+
+
+def test_a_run_goes_on_where_nobody_reads_any_more_what_it_says(workspace, waiting):
+    workspace.write(
+        "Snakefile",
+        "rule two:\n    input: 'o'\n    output: 'p'\n    shell: 'touch {output}'\n"
+        "rule one:\n    output: 'o'\n"
+        "    shell: 'touch started; while ! [ -e go ]; do sleep 0.05; done; touch {output}'\n",
+    )
+    argv = ("snakemake", "--executor", "hloop", "--cores", "1", "--scheduler", "greedy")
+    process = workspace.start(argv)
+    waiting((workspace.root / "started").exists, "the job to start")
+    process.stdout.close()
+    workspace.write("go", "")
+    assert process.wait(60) == 0
+
+
+def test_jobs_that_an_error_in_snakemake_stops_say_so(workspace):
+    workspace.write(
+        "Snakefile",
+        "rule all:\n    input: 'long', 'bad'\n"
+        "rule long:\n    output: 'long'\n    shell: 'sleep 60'\n"
+        "rule quick:\n    output: 'quick'\n    shell: 'touch {output}'\n"
+        "rule bad:\n    input: 'quick'\n    output: 'bad'\n"
+        "    message: '{params.nothing}'\n    shell: 'touch {output}'\n",
+    )
+    result = workspace.snakemake()
+    assert (
+        "the run was stopped: an error in Snakemake, of which its own log tells" in result.stdout
+    )
+
+
 # What hloop does not do
 
 

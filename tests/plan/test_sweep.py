@@ -145,6 +145,44 @@ def test_a_stage_whose_seed_comes_from_the_stage_before_is_told_it(tmp_path: Pat
     assert len(made(tmp_path, changed(INSIDE, "stages", "test", value=test)).plan.jobs) == 3
 
 
+OWN = {
+    "schema": "hloop.workload.v1",
+    "plan_id": "p",
+    "axes": {"lr": ["0.1", "0.2"]},
+    "stages": {
+        "train": {
+            "over": ["lr"],
+            "resource": "cpu",
+            "candidate": "c_<lr>",
+            "outputs": {"model": "{run_dir}/<lr>/model"},
+            "command": ["train", "<outputs.model>"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("<outputs.model>", False),
+        ("--out={run_dir}/<candidate>", False),
+        ("--lr=<lr>", True),
+        ("<candidate>", True),
+        ("--name=<job_id>", True),
+    ],
+)
+def test_an_axis_of_the_workloads_own_that_no_command_is_told_is_warned_of(
+    tmp_path: Path, item: str, told: bool
+) -> None:
+    document = changed(OWN, *TRAIN, "command", value=["train", item])
+    warnings = list(made(tmp_path, document).warnings)
+    expected = (
+        "stage 'train' runs over 'lr', but its command is not told it: its jobs would all do the "
+        "same. Put <lr> into the command, or take 'lr' out of over"
+    )
+    assert warnings == ([] if told else [expected])
+
+
 @pytest.mark.parametrize(("option", "number"), [("seeds", 1), ("seeds", 3), ("folds", 2)])
 def test_what_the_workload_does_not_declare_cannot_be_chosen(
     tmp_path: Path, option: str, number: int

@@ -54,7 +54,7 @@ class Prepared:
         plan: the plan.
         benchmark: how a benchmark repeats it; the defaults where the file says nothing.
         points: what each job of a workload stands for, by job id and axis.
-        warnings: what was asked for and is left out, as sentences.
+        warnings: what was asked for and is left out, and what may not be meant, as sentences.
     """
 
     plan: Plan

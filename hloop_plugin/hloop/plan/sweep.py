@@ -126,6 +126,12 @@ class Sweep:
         """Give what is wrong with the sweep itself, and with how the stages use its axes."""
         return [*self._undeclared(), *self._collisions(), *self._unused()]
 
+    def warnings(self) -> list[str]:
+        """Give what may be meant, as where an axis of the workload's own repeats a job."""
+        axes = self._document.get("axes", {})
+        untold = [problem for axis in axes if len(axes[axis]) > 1 for problem in self._told(axis)]
+        return [f"{problem.found}. {problem.action}" for problem in untold]
+
     def _undeclared(self) -> Iterator[Problem]:
         options = self._options
         parts = {
@@ -182,7 +188,7 @@ class Sweep:
             yield from self._told(axis)
 
     def _told(self, axis: str) -> Iterator[Problem]:
-        """Find stages whose jobs would all do the same, as no command is told the axis."""
+        """Find stages whose jobs would all do the same, as their command is not told the axis."""
         stages = self._document["stages"]
         told: set[str] = set()
         for name, stage in stages.items():
@@ -200,9 +206,35 @@ class Sweep:
 
 
 def tells(stage: Mapping[str, Any], name: str) -> bool:
-    """Say whether a stage's command, environment or inputs have the placeholder ``<name>``."""
-    text = json.dumps([stage.get(part) for part in ("command", "environment", "inputs")])
+    """Say whether a stage's command, environment or inputs have the placeholder ``<name>``.
+
+    They also have it where they name the job or its candidate, and that is made of it; but not as
+    a part of a path in the run, which says only where the job is to write.
+    """
+    told = [stage.get(part) for part in ("command", "environment", "inputs", "cwd")]
+    made_of = {
+        "candidate": str(stage.get("candidate", "")),
+        "job_id": str(stage.get("job_id", f"<{'> <'.join(stage.get('over', []))}>")),
+    }
+    names = [name, *(own for own, text in made_of.items() if _names(text, name))]
+    return _names(json.dumps(told), name) or any(
+        _names(item, own) for own in names for item in _items(told) if "{run_dir}" not in item
+    )
+
+
+def _names(text: str, name: str) -> bool:
     return re.search(rf"(?<!<)<{re.escape(name)}[.>]", text) is not None
+
+
+def _items(value: Any) -> Iterator[str]:
+    """Give all texts in a part of a stage."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _items(item)
+    else:
+        yield str(value)
 
 
 def unused_axes(document: Mapping[str, Any]) -> Iterator[Problem]:

@@ -37,7 +37,7 @@ class Expanded:
     Attributes:
         points: by job id, the value of each axis that the job stands for, and as ``max_folds``
             the number of folds where its command is told it.
-        warnings: what was asked for and is left out, as sentences.
+        warnings: what was asked for and is left out, and what may not be meant, as sentences.
     """
 
     plan: Plan
@@ -102,7 +102,7 @@ def expand_workload(
     for name, made in expansion.points().items():
         folds = {"max_folds": sweep.fold_count} if tells(document["stages"][name], "folds") else {}
         points |= {job_id: {**point, **folds} for job_id, point in made.items()}
-    return Expanded(plan, points, warnings)
+    return Expanded(plan, points, [*sweep.warnings(), *warnings])
 
 
 def _reference_problems(document: Mapping[str, Any]) -> Iterator[Problem]:

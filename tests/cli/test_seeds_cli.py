@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 
 def test_without_modules_it_prints_what_splitmix64_makes(hloop: Any) -> None:
     assert hloop("seeds", "--base", 1234567, "--count", 2).out.splitlines() == [
@@ -35,6 +37,18 @@ def test_json_holds_all_of_it(hloop: Any) -> None:
     }
 
 
-def test_what_is_no_base_is_refused(hloop: Any) -> None:
-    outcome = hloop("seeds", "--base", 42, "--module", "a=many")
-    assert (outcome.code, "NAME=BASE" in outcome.err) == (2, True)
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--module", "a=many"), "NAME=BASE"),
+        (("--module", "a=18446744073709551616"), "at most 64 bits"),
+        (("--module", "=5"), "NAME=BASE"),
+        (("--module", "a", "--module", "a=5"), "named twice"),
+        (("--module", "a", "--base", 2**64 - 1, "--count", 2), "the last seed is"),
+        (("--base", -1), "greater than or equal to 0"),
+        (("--base", 2**64), "less than or equal to"),
+    ],
+)
+def test_what_is_no_base_is_refused(hloop: Any, options: tuple[object, ...], words: str) -> None:
+    outcome = hloop("seeds", "--base", 42, *options)
+    assert (outcome.code, words in outcome.err) == (2, True)

@@ -32,6 +32,7 @@ def command(
     Without --module: the first N numbers that SplitMix64 makes from the state B. With it: for
     each of the N seeds from B on, the seed that each module gets.
     """
+    from hloop.errors import HloopError, Problem
     from hloop.plan.seeds import module_seed, splitmix64
 
     if module is None:
@@ -43,6 +44,12 @@ def command(
                 print(f"{number:016X}  {number}")
         return
     bases = dict(_base(text) for text in module)
+    if len(bases) < len(module):
+        raise HloopError(Problem("usage", "--module", "a module is named twice", "each name once"))
+    if base + count > 2**64:
+        raise HloopError(
+            Problem("usage", "--count", f"the last seed is {base + count - 1}", "at most 64 bits")
+        )
     rows: list[dict[str, Any]] = [
         {
             "seed": seed,

@@ -106,6 +106,11 @@ def test_a_lane_tells_how_long_its_slot_was_idle(opened, pages):
     assert lanes.split("\n")[0] == "device 0 idle 0.164 s (62%)"
 
 
+def test_a_gap_tells_how_long_it_is(opened, pages):
+    gaps = opened(pages["completed"]).find_elements(By.CSS_SELECTOR, "text.idle")
+    assert [gap.text for gap in gaps][:2] == ["0.164 s", "0.064 s"]
+
+
 def test_waves_are_drawn_in_bulk_sync(opened, pages):
     browser = opened(pages["waves"])
     assert len(browser.find_elements(By.CSS_SELECTOR, ".wave")) == 3
@@ -162,6 +167,13 @@ def test_escape_lets_a_job_go(opened, pages):
     assert browser.find_elements(By.CSS_SELECTOR, ".lit") == []
 
 
+def test_escape_goes_back_to_the_job_from_what_is_told_of_it(opened, pages):
+    browser = opened(pages["completed"])
+    bar(browser, "rollout_a").click()
+    browser.find_element(By.CSS_SELECTOR, ".detail .close").send_keys(Keys.ESCAPE)
+    assert focused(browser).startswith("rollout_a on device 0")
+
+
 def test_a_failed_run_shows_its_failure_before_its_timeline(opened, pages):
     headings = opened(pages["failed"]).find_elements(By.TAG_NAME, "h2")
     assert [heading.text for heading in headings][:2] == ["What failed", "Timeline"]
@@ -174,6 +186,11 @@ def test_a_failed_run_shows_the_end_of_stderr_without_a_click(opened, pages):
 
 def test_the_table_begins_with_what_failed(opened, pages):
     assert rows(opened(pages["failed"]))[0] == "rollout_b"
+
+
+def test_one_row_only_is_reached_with_tab(opened, pages):
+    browser = opened(pages["completed"])
+    assert len(browser.find_elements(By.CSS_SELECTOR, '#jobs tr[tabindex="0"]')) == 1
 
 
 def test_the_table_is_sorted_by_a_click_on_a_heading(opened, pages):

@@ -9,8 +9,9 @@ from hloop.files import RunPaths
 def drawing() -> None:
     """What draws opens pipes at its first picture, and keeps them for the next."""
     from hloop.report.charts import timeline_chart, to_svg
+    from hloop.report.timeline import band
 
-    to_svg(timeline_chart([{"title": "", "end": 1, "lanes": [], "waves": [], "jobs": []}]))
+    to_svg(timeline_chart([band("", [], {}, {}, mode="hloop", end_seconds=1)]))
 
 
 def test_a_page_and_a_picture_lie_in_the_run_directory(hloop, tmp_path):

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from hloop.report.happened import Cause, Ran, critical_path, gaps, layers
+from hloop.report.happened import Cause, Ran, critical_path, gaps, layers, steps_of
 
 
 def path(jobs, **settings):
-    return [(step.job_id, step.cause, step.gap_ns) for step in critical_path(jobs, **settings)]
+    steps = critical_path(jobs, steps_of(jobs, **settings))
+    return [(step.job_id, step.cause, step.gap_ns) for step in steps]
 
 
 def test_a_path_goes_through_what_a_job_depends_on():
@@ -51,6 +52,31 @@ def test_in_waves_a_path_goes_through_the_barrier():
 def test_one_at_a_time_a_path_goes_through_the_job_before():
     jobs = [Ran("a", "device 0", 0, 10), Ran("b", "cpu 0", 11, 20)]
     assert path(jobs, one_at_a_time=True) == [("a", Cause.START, 0), ("b", Cause.TURN, 1)]
+
+
+def test_a_device_that_another_run_held_is_what_a_job_waited_for():
+    jobs = [Ran("a", "device 0", 0, 10), Ran("b", "device 1", 30, 40, ("a",))]
+    assert path(jobs, held_ns={"b": 11}) == [("a", Cause.START, 0), ("b", Cause.LEASE, 20)]
+
+
+def test_a_lease_counts_for_nothing_where_something_else_came_later():
+    jobs = [Ran("a", "device 0", 0, 10), Ran("b", "device 0", 30, 40)]
+    assert path(jobs, held_ns={"b": 5})[-1] == ("b", Cause.SLOT, 20)
+
+
+def test_a_job_of_a_new_session_waited_for_that():
+    jobs = [Ran("a", "device 0", 0, 10), Ran("b", "cpu 0", 31, 40, ("a",))]
+    assert path(jobs, sessions_ns=[30])[-1] == ("b", Cause.SESSION, 21)
+
+
+def test_a_lease_that_a_job_of_a_new_session_waited_for_came_after_that():
+    jobs = [Ran("a", "device 0", 50, 60)]
+    assert path(jobs, sessions_ns=[30], held_ns={"a": 31}) == [("a", Cause.LEASE, 50)]
+
+
+def test_a_new_session_is_not_what_its_later_jobs_waited_for():
+    jobs = [Ran("a", "device 0", 31, 40), Ran("b", "cpu 0", 41, 50, ("a",))]
+    assert path(jobs, sessions_ns=[30])[-1] == ("b", Cause.DEPENDENCY, 1)
 
 
 def test_work_and_gaps_of_a_path_are_the_whole_time():

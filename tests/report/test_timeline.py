@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from drawn_runs import completed_run, failed_run, waves_run
+from drawn_runs import completed_run, failed_run, paused_run, waves_run
+from hloop.report.charts import timeline_chart
 from hloop.report.load import load_report
 from hloop.report.rundata import read_run, run_band, timeline_data
 from hloop.report.runpage import run_page
 from hloop.report.timeline import band, stages_of
+from hloop.report.whenpage import idle_section
 
 
 def drawn(run):
@@ -44,6 +46,26 @@ def test_a_wave_is_from_its_first_start_to_its_last_end(tmp_path):
     ]
 
 
+def test_a_gap_goes_with_the_job_that_ended_it_and_what_that_waited_for(tmp_path):
+    lane = drawn(waves_run(tmp_path))["lanes"][2]
+    assert [(start, end, step and step["cause"]) for start, end, step in lane["gaps"]] == [
+        (0.01, 0.22, "barrier"),
+        (0.25, 0.29, None),
+    ]
+
+
+def test_what_the_journal_alone_tells_is_what_jobs_waited_for(tmp_path):
+    lanes = drawn(paused_run(tmp_path))["lanes"]
+    causes = {lane["name"]: lane["gaps"][0][2]["cause"] for lane in lanes[1:3]}
+    assert causes == {"device 1": "lease", "cpu 0": "dependency"}
+
+
+def test_a_run_without_a_journal_is_drawn_all_the_same(tmp_path):
+    run = paused_run(tmp_path)
+    run.paths.journal.unlink()
+    assert drawn(run)["sessions"] == []
+
+
 def test_jobs_without_slots_are_dealt_into_rows_where_none_overlap():
     jobs = [
         job("a", start_offset_ns=0, end_offset_ns=10),
@@ -58,6 +80,13 @@ def test_a_job_whose_end_is_not_known_is_drawn_to_the_end_of_the_run():
     jobs = [job("a", slot="device 0", start_offset_ns=0, end_offset_ns=None)]
     drawn = band("", jobs, {}, {}, mode="hloop", end_seconds=3.0)
     assert drawn["jobs"][0]["end"] == 3.0
+
+
+def test_the_axis_of_a_long_run_counts_in_hours():
+    jobs = [job("a", slot="device 0", start_offset_ns=0, end_offset_ns=4 * 3600 * 10**9)]
+    chart = timeline_chart([band("", jobs, {}, {}, mode="hloop")]).to_dict()
+    x = chart["layer"][0]["encoding"]["x"]
+    assert (x["title"], x["scale"]["domain"]) == ("hours", [0, 4])
 
 
 def test_stages_are_called_by_what_their_jobs_have_in_common():
@@ -94,9 +123,38 @@ def test_a_run_whose_plan_is_gone_has_no_dependencies(tmp_path):
     assert read_run(run.paths.root, with_verdict=False).depends_on == {}
 
 
+def page_of(run):
+    return run_page(read_run(run.paths.root, with_verdict=False), run.paths.root)
+
+
+def test_a_page_says_how_long_the_devices_were_idle_and_why(tmp_path):
+    page = page_of(paused_run(tmp_path))
+    sentences = (
+        "All devices together did nothing for 0.628 s of 0.928 s: 68%.",
+        "rollout_b waited for the lease of its device",
+    )
+    assert [sentence for sentence in sentences if sentence not in page] == []
+
+
+def test_a_page_of_a_run_without_devices_has_no_part_on_them():
+    jobs = [job("a", resource="cpu", slot="cpu 0", start_offset_ns=0, end_offset_ns=9)]
+    assert list(idle_section(band("", jobs, {}, {}, mode="hloop"))) == []
+
+
+def test_what_failed_first_is_told_first(tmp_path):
+    run = failed_run(tmp_path)
+
+    def fail_too(report):
+        (job,) = (job for job in report["jobs"] if job["job_id"] == "rollout_a")
+        job |= {"status": "failed", "end_offset_ns": 10**12}
+
+    run.edit(fail_too)
+    page = page_of(run)
+    assert page.index("<h3>rollout_b") < page.index("<h3>rollout_a")
+
+
 def test_a_page_says_that_a_run_was_resumed(tmp_path):
     run = completed_run(tmp_path)
     reference = {"path": "${RUN_DIR}/x", "type": "t", "sha256": "a" * 64, "size": 1}
     run.edit(lambda report: report["evidence"].update(resumed=[reference]))
-    page = run_page(read_run(run.paths.root, with_verdict=False), tmp_path)
-    assert "Resumed, 2 sessions" in page
+    assert "Resumed, 2 sessions" in page_of(run)

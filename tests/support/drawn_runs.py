@@ -43,6 +43,23 @@ def failed_run(root: Path) -> SyntheticRun:
     return run
 
 
+def paused_run(root: Path) -> SyntheticRun:
+    """It stops before its first job and is resumed at 500 ms; rollout_b waits for a lease."""
+    run = drawn_run(root)
+    run.write_files()
+    started = {key: run.events[0][key] for key in run.events[0].keys() - {"event", "offset_ns"}}
+    run.add("run_resumed", 500, **started, session=2, kept=[], again=[])
+    run.run("rollout_a", 510, 610)
+    run.add("job_waiting", 511, job="rollout_b", devices=[])
+    run.run("rollout_b", 710, 910)
+    run.run("diagnose_a", 612, 642)
+    run.run("diagnose_b", 912, 962)
+    run.run("select", 964, 974)
+    run.end(980)
+    run.write()
+    return run
+
+
 def waves_run(root: Path) -> SyntheticRun:
     """The jobs of PLAN in bulk-sync."""
     run = drawn_run(root, mode="bulk-sync")

@@ -23,8 +23,14 @@ from hloop.report.html import (
 )
 from hloop.report.load import load_report
 from hloop.report.rundata import read_dependencies, run_band
-from hloop.report.runpage import facts_list, seconds, timeline_section, warning
 from hloop.report.timeline import stages_of
+from hloop.report.whenpage import (
+    facts_list,
+    seconds,
+    timeline_block,
+    timeline_section,
+    warning,
+)
 
 MAX_PROBLEMS = 20
 
@@ -108,7 +114,7 @@ def benchmark_page(
         [
             element("header", element("p", "hloop benchmark", class_="kind"), element("h1", name)),
             element("main", *parts),
-            data_block("data", {"bands": bands, "artifacts": []}),
+            timeline_block(bands),
             data_block("repetitions", chart),
         ],
         "\n",
@@ -232,7 +238,7 @@ def _origin(summary: Mapping[str, Any]) -> Markup:
     ]
     heads = ("device", "token", "model", "")
     facts = [*summary["host"].items(), *summary["versions"].items()]
-    return join([table(heads, devices), facts_list(facts)])
+    return join([table(heads, devices, class_="plain"), facts_list(facts)])
 
 
 def _interval(interval: list[float] | None) -> str:

@@ -14,6 +14,11 @@ from hloop.report.html import visible
 WIDTH = 720
 LANE = 18
 MAX_COLOURS = 20
+PALETTE = (
+    *("#77aadd", "#eedd88", "#44bb99", "#ffaabb", "#bbcc33", "#99ddff", "#ee8866", "#aaaa00"),
+)
+"""Paul Tol's light scheme: told apart with every kind of colour blindness, also under black text
+(https://personal.sron.nl/~pault/)."""
 # Seen on paper and on a dark page.
 NEUTRAL = "#7a8291"
 
@@ -29,13 +34,18 @@ for (const place of document.querySelectorAll("[data-chart]")) {
 """
 
 
+_UNITS = (("hours", 3600, 3), ("minutes", 60, 3), ("seconds", 1, 0))
+"""What the axis counts in, its length in seconds, and from how many of it on."""
+
+
 def timeline_chart(bands: Sequence[Mapping[str, Any]]) -> Any:
     """Draw bands as :func:`hloop.report.timeline.band` gives them, on one time axis."""
     import altair as alt
 
     end = max((band["end"] for band in bands), default=0.0)
+    unit = next((unit for unit in _UNITS if end >= unit[2] * unit[1]), _UNITS[-1])
     colour = _colour(bands)
-    charts = [_band(band, end, colour) for band in bands]
+    charts = [_band(band, end, unit, colour) for band in bands]
     chart = charts[0] if len(charts) == 1 else alt.vconcat(*charts, spacing=12)
     return _paper(chart)
 
@@ -46,17 +56,20 @@ def _colour(bands: Sequence[Mapping[str, Any]]) -> Any:
     stages = list(dict.fromkeys(job["stage"] for band in bands for job in band["jobs"]))
     legend = alt.Legend(orient="bottom", columns=4) if len(stages) <= MAX_COLOURS else None
     names = [visible(stage) for stage in stages]
-    return alt.Color(
-        "stage:N", title=None, legend=legend, scale=alt.Scale(domain=names, scheme="tableau20")
+    colours = (
+        {"range": PALETTE[: len(names)]} if len(names) <= len(PALETTE) else {"scheme": "tableau20"}
     )
+    scale = alt.Scale(domain=names, **colours)
+    return alt.Color("stage:N", title=None, legend=legend, scale=scale)
 
 
-def _band(band: Mapping[str, Any], end: float, colour: Any) -> Any:
+def _band(band: Mapping[str, Any], end: float, unit: tuple[str, int, int], colour: Any) -> Any:
     import altair as alt
 
     lanes = [visible(lane["name"]) for lane in band["lanes"]]
-    bars = list(_bars(band, lanes))
-    x = alt.X("start:Q", title="seconds", scale=alt.Scale(domain=[0, end], nice=False))
+    name, length, _ = unit
+    bars = list(_bars(band, lanes, length))
+    x = alt.X("start:Q", title=name, scale=alt.Scale(domain=[0, end / length], nice=False))
     y = alt.Y("lane:N", title=None, sort=None, scale=alt.Scale(domain=lanes))
     layers = [
         alt.Chart(_data(bars))
@@ -67,10 +80,11 @@ def _band(band: Mapping[str, Any], end: float, colour: Any) -> Any:
         .mark_bar(height={"band": 0.8}, filled=False, stroke="#b3261e", strokeWidth=1.5)
         .encode(x=x, x2="end:Q", y=y),
     ]
-    if band["waves"]:
-        waves = _data([{"start": wave["start"]} for wave in band["waves"]])
+    begins = [*(wave["start"] for wave in band["waves"]), *band["sessions"]]
+    if begins:
+        rules = _data([{"start": start / length} for start in begins])
         layers.append(
-            alt.Chart(waves).mark_rule(strokeDash=[3, 3], color="#555").encode(x="start:Q")
+            alt.Chart(rules).mark_rule(strokeDash=[3, 3], color="#555").encode(x="start:Q")
         )
     height = max(LANE, min(LANE, 1200 / max(1, len(lanes))) * len(lanes))
     title = {"title": visible(band["title"])} if band["title"] else {}
@@ -81,13 +95,13 @@ def _data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"values": rows}
 
 
-def _bars(band: Mapping[str, Any], lanes: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _bars(band: Mapping[str, Any], lanes: Sequence[str], length: int) -> Iterator[dict[str, Any]]:
     for job in band["jobs"]:
         if job["lane"] is not None:
             yield {
                 "lane": lanes[job["lane"]],
-                "start": job["start"],
-                "end": job["end"],
+                "start": job["start"] / length,
+                "end": job["end"] / length,
                 "stage": visible(job["stage"]),
                 "good": job["status"] == "completed",
             }

@@ -41,15 +41,18 @@ class Cause(StrEnum):
     """The last job of the wave before."""
     TURN = "turn"
     """The job before it, in a mode that runs one at a time."""
+    LEASE = "lease"
+    """The lease of its device, which it did not get at once."""
+    SESSION = "session"
+    """The run itself, which had stopped and was resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A job on the critical path.
+    """What a job waited for before it started.
 
     Attributes:
-        cause: what it waited for last.
-        before: the job that that was; None at the start.
+        before: the job that ended last of those it had to wait for; None where there was none.
         gap_ns: from that job's end, or the run's start, to this job's start.
     """
 
@@ -59,21 +62,29 @@ class Step:
     gap_ns: int
 
 
-def critical_path(jobs: Sequence[Ran], *, one_at_a_time: bool = False) -> list[Step]:
-    """Give the chain that ends with the job that ended last, first job first.
+def steps_of(
+    jobs: Sequence[Ran],
+    *,
+    one_at_a_time: bool = False,
+    held_ns: Mapping[str, int] | None = None,
+    sessions_ns: Sequence[int] = (),
+) -> dict[str, Step]:
+    """Give for each job what it waited for last, by job id.
 
-    Each step goes back to what ended last of all that the job had to wait for: what it depends
-    on, the job before it in its slot, in bulk-sync the wave before, and one at a time simply the
-    job before. So work and gaps of the chain add up to the whole time, and shortening anything
-    that is not on it would not have helped.
+    That is what ended last of all that it had to wait for: what it depends on, the job before it
+    in its slot, in bulk-sync the wave before, and one at a time simply the job before; or, after
+    all these, another run's lease or a new session of this run.
+
+    Args:
+        held_ns: jobs that did not get the lease of their device at once, and when that was seen.
+        sessions_ns: when the run was resumed.
     """
     by_id = {job.job_id: job for job in jobs}
     before = _before_in_slot(jobs)
     turns = _previous(jobs) if one_at_a_time else {}
     barriers = _wave_ends(jobs)
-    steps: list[Step] = []
-    job = max(jobs, key=lambda entry: entry.end_ns, default=None)
-    while job is not None:
+    steps = {}
+    for job in jobs:
         candidates = [(by_id[name], Cause.DEPENDENCY) for name in job.depends_on if name in by_id]
         if job.wave is not None and (last := barriers.get(job.wave - 1)) is not None:
             candidates.append((last, Cause.BARRIER))
@@ -81,7 +92,7 @@ def critical_path(jobs: Sequence[Ran], *, one_at_a_time: bool = False) -> list[S
             candidates.append((other, Cause.SLOT))
         if (other := turns.get(job.job_id)) is not None:
             candidates.append((other, Cause.TURN))
-        # A job starts after what it waited for; strictly earlier, so that this comes to an end.
+        # A job starts after what it waited for; strictly earlier, so that a path comes to an end.
         candidates = [
             entry
             for entry in candidates
@@ -89,13 +100,35 @@ def critical_path(jobs: Sequence[Ran], *, one_at_a_time: bool = False) -> list[S
         ]
         # max() takes the first among equals: a dependency before the slot.
         found = max(candidates, key=lambda entry: entry[0].end_ns, default=None)
-        if found is None:
-            steps.append(Step(job.job_id, Cause.START, None, job.start_ns))
-            break
-        other, cause = found
-        steps.append(Step(job.job_id, cause, other.job_id, job.start_ns - other.end_ns))
-        job = other
-    return steps[::-1]
+        since, cause, name = 0, Cause.START, None
+        if found is not None:
+            since, cause, name = found[0].end_ns, found[1], found[0].job_id
+        resumed = max((at for at in sessions_ns if since < at <= job.start_ns), default=0)
+        if (held_ns or {}).get(job.job_id, -1) >= max(since, resumed):
+            cause = Cause.LEASE
+        elif resumed:
+            cause = Cause.SESSION
+        steps[job.job_id] = Step(job.job_id, cause, name, job.start_ns - since)
+    return steps
+
+
+def critical_path(jobs: Sequence[Ran], steps: Mapping[str, Step]) -> list[Step]:
+    """Give the chain that ends with the job that ended last, first job first.
+
+    Each step goes back to what ended last of all that the job had to wait for. So work and gaps
+    of the chain add up to the whole time, and shortening anything that is not on it would not
+    have helped.
+
+    Args:
+        steps: as :func:`steps_of` gives them.
+    """
+    last = max(jobs, key=lambda entry: entry.end_ns, default=None)
+    name = None if last is None else last.job_id
+    path = []
+    while name is not None:
+        path.append(steps[name])
+        name = steps[name].before
+    return path[::-1]
 
 
 def _before_in_slot(jobs: Iterable[Ran]) -> dict[str, Ran]:

@@ -37,6 +37,8 @@ class RunData:
         has_report: the report is the one that the run left; else it is made of the journal.
         head: ``sha256:<hex>`` of the report; None without one.
         depends_on: ids by job id, from the plan; empty where there is no plan that can be read.
+        held_ns: jobs that did not get the lease of their device at once, and when that was seen.
+        sessions_ns: when the run was resumed.
         verdict: what ``hloop verify`` says; None where it was not asked.
         unverified: why it was not; "" where it was.
     """
@@ -46,6 +48,8 @@ class RunData:
     has_report: bool
     head: str | None
     depends_on: Mapping[str, Sequence[str]]
+    held_ns: Mapping[str, int]
+    sessions_ns: Sequence[int]
     verdict: Verdict | None
     unverified: str
 
@@ -84,8 +88,17 @@ def read_run(
             verdict, unverified = verify(run_dir, progress=progress), ""
         except HloopError as error:
             unverified = f"cannot be verified: {error}"
+    held_ns, sessions_ns = _read_pauses(paths.journal)
     return RunData(
-        run_dir, document, head is not None, head, read_dependencies(paths), verdict, unverified
+        run_dir,
+        document,
+        head is not None,
+        head,
+        read_dependencies(paths),
+        held_ns,
+        sessions_ns,
+        verdict,
+        unverified,
     )
 
 
@@ -104,17 +117,37 @@ def read_dependencies(paths: RunPaths) -> dict[str, list[str]]:
         return {}
 
 
+def _read_pauses(journal: Path) -> tuple[dict[str, int], list[int]]:
+    """Give what the journal tells and no report: which jobs had to wait for a lease, seen when,
+    and when the run was resumed. Nothing where it cannot be read."""
+    held, sessions = {}, []
+    try:
+        for line in journal.read_bytes().splitlines():
+            # Of thousands of lines, a few.
+            if b'"job_waiting"' in line or b'"run_resumed"' in line:
+                event = json.loads(line)
+                if event["event"] == "job_waiting":
+                    held[str(event["job"])] = int(event["offset_ns"])
+                elif event["event"] == "run_resumed":
+                    sessions.append(int(event["offset_ns"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}, []
+    return held, sessions
+
+
 def run_band(
     report: RunReport, title: str, stages: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Give a run's band of a timeline, from its report and the plan beside it."""
-    depends_on = read_dependencies(RunPaths(report.run_dir))
-    return _band(report.document, depends_on, title, stages)
+    paths = RunPaths(report.run_dir)
+    pauses = _read_pauses(paths.journal)
+    return _band(report.document, read_dependencies(paths), pauses, title, stages)
 
 
 def _band(
     document: Mapping[str, Any],
     depends_on: Mapping[str, Sequence[str]],
+    pauses: tuple[Mapping[str, int], Sequence[int]],
     title: str,
     stages: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -129,6 +162,8 @@ def _band(
         waves=document.get("waves") or (),
         idle_seconds=scheduling.get("idle_seconds"),
         end_seconds=document.get("elapsed_seconds"),
+        held_ns=pauses[0],
+        sessions_ns=pauses[1],
     )
 
 
@@ -138,7 +173,7 @@ def timeline_data(run: RunData, base: str) -> dict[str, Any]:
     Args:
         base: the run directory, relative to the page's folder.
     """
-    drawn = _band(run.document, run.depends_on, "")
+    drawn = _band(run.document, run.depends_on, (run.held_ns, run.sessions_ns), "")
     waits = (run.document.get("scheduling") or {}).get("ready_to_start_seconds") or {}
     artifacts = _Artifacts()
     for bar, job in zip(drawn["jobs"], run.jobs, strict=True):

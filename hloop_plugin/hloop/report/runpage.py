@@ -15,7 +15,6 @@ from hloop.provenance.findings import CATALOGUE, ELIGIBLE, Finding
 from hloop.report.html import (
     Markup,
     asset,
-    data_block,
     element,
     file_href,
     join,
@@ -24,23 +23,25 @@ from hloop.report.html import (
     table,
 )
 from hloop.report.rundata import RunData, timeline_data
+from hloop.report.whenpage import (
+    critical_path_section,
+    device_idle,
+    facts_list,
+    idle_section,
+    seconds,
+    timeline_block,
+    timeline_section,
+    warning,
+)
 
 MAX_FAILURES = 20
 MAX_FINDINGS = 3
 """Of each code that many are shown; hloop verify shows more."""
-MAX_STEPS = 100
 MAX_ARTIFACTS = 5000
 MAX_SELECTION = 20_000
 
 _SIGNS = {"completed": "✓", "failed": "✗", "interrupted": "■"}
 _FAILED = ("failed", "timed_out", "stalled")
-_CAUSES = {
-    "start": "first to start",
-    "dependency": "waited for what it depends on:",
-    "slot": "waited for its slot, which was held by",
-    "barrier": "waited at the barrier for",
-    "turn": "waited its turn behind",
-}
 
 
 def run_page(run: RunData, folder: Path) -> str:
@@ -51,6 +52,7 @@ def run_page(run: RunData, folder: Path) -> str:
     """
     base = os.path.relpath(run.run_dir.absolute(), folder.absolute())
     data = timeline_data(run, base)
+    band = data["bands"][0]
     document = run.document
     name = str(document.get("plan_id", "a run"))
     body = join(
@@ -58,17 +60,18 @@ def run_page(run: RunData, folder: Path) -> str:
             element("header", element("p", "hloop run", class_="kind"), element("h1", name)),
             element(
                 "main",
-                _verdict(run),
+                _verdict(run, band),
                 *_failures(run, base),
                 timeline_section(),
-                _path(data["bands"][0]),
+                *idle_section(band),
+                critical_path_section(band),
                 *_selection(document),
                 section("Jobs", element("div", id="jobs")),
                 *_rules(document),
                 _artifacts(data),
                 _origin(document),
             ),
-            data_block("data", data),
+            timeline_block(**data),
         ],
         "\n",
     )
@@ -76,16 +79,10 @@ def run_page(run: RunData, folder: Path) -> str:
     return page(title, body, scripts=[asset("timeline.js"), asset("jobs.js"), asset("start.js")])
 
 
-def timeline_section(note: object = "") -> Markup:
-    """Give the place that the scripts draw a timeline into."""
-    without = element("noscript", element("p", "The timeline needs JavaScript."))
-    return section("Timeline", note, without, element("div", id="timeline"))
-
-
 # The verdict
 
 
-def _verdict(run: RunData) -> Markup:
+def _verdict(run: RunData, band: Mapping[str, Any]) -> Markup:
     document = run.document
     status = str(document.get("status", "completed"))
     counts: dict[str, int] = {}
@@ -123,11 +120,7 @@ def _verdict(run: RunData) -> Markup:
         lines.append(
             warning("Simulated devices: only the right to use one was scheduled, no GPU was used.")
         )
-    return element("section", *lines, _facts(run), class_="verdict", aria_label="verdict")
-
-
-def warning(sentence: object) -> Markup:
-    return element("p", sentence, class_="warning")
+    return element("section", *lines, _facts(run, band), class_="verdict", aria_label="verdict")
 
 
 def _verification(run: RunData) -> Markup:
@@ -178,7 +171,7 @@ def _counts(code: str, run_kind: str | None) -> bool:
     return run_kind == "formal" or (rule.denies | rule.clouds) != {ELIGIBLE}
 
 
-def _facts(run: RunData) -> Markup:
+def _facts(run: RunData, band: Mapping[str, Any]) -> Markup:
     document = run.document
     scheduling: Mapping[str, Any] = document.get("scheduling") or {}
     bound = scheduling.get("lower_bound") or {}
@@ -194,19 +187,12 @@ def _facts(run: RunData) -> Markup:
         facts.append(("lower bound", f"{seconds(bound['seconds'])}, by {bound['limiting']}"))
     if efficiency is not None:
         facts.append(("bound over makespan", f"{efficiency:.1%}"))
+    if (idle := device_idle(band)) is not None:
+        facts.append(("devices idle", f"{idle.share:.0%} of the time"))
     facts += [("started", document.get("started_at")), ("kind", document.get("run_kind"))]
     if run.head is not None:
         facts.append(("head", element("code", run.head)))
     return facts_list(facts)
-
-
-def facts_list(facts: Sequence[tuple[str, object]]) -> Markup:
-    given = [
-        element("div", element("dt", name), element("dd", value))
-        for name, value in facts
-        if value is not None
-    ]
-    return element("dl", *given, class_="facts")
 
 
 # What went wrong
@@ -216,6 +202,8 @@ def _failures(run: RunData, base: str) -> Iterator[Markup]:
     failed = [job for job in run.jobs if job.get("status") in _FAILED]
     if not failed:
         return
+    # The first to fail is what a reader looks for; those that never started come last.
+    failed.sort(key=lambda job: (job.get("end_offset_ns") is None, job.get("end_offset_ns") or 0))
     shown = [_failure(job, base) for job in failed[:MAX_FAILURES]]
     if len(failed) > MAX_FAILURES:
         shown.append(element("p", f"and {len(failed) - MAX_FAILURES} more; see the jobs"))
@@ -235,41 +223,6 @@ def _failure(job: Mapping[str, Any], base: str) -> Markup:
         href = file_href(os.path.join(base, log.removeprefix("${RUN_DIR}/")))
         parts.append(element("p", element("a", log, href=href), class_="quiet"))
     return element("article", *parts, class_="failure")
-
-
-# Where the time went
-
-
-def _path(band: Mapping[str, Any]) -> Markup:
-    jobs, steps = band["jobs"], band["path"]
-    if not steps:
-        return section("Critical path", element("p", "No job started."))
-    work = sum(jobs[step["job"]]["end"] - jobs[step["job"]]["start"] for step in steps)
-    between = sum(step["gap"] for step in steps)
-    # A path of thousands of jobs: its ends tell most.
-    shown = steps if len(steps) <= MAX_STEPS else [*steps[: MAX_STEPS // 2], *steps[-50:]]
-    left_out = len(steps) - len(shown)
-    rows = [_step(jobs, step) for step in shown]
-    note = f"The chain of {len(steps)} jobs that ended last, as it happened: {seconds(work)} of "
-    note += f"work and {seconds(between)} between them."
-    if left_out:
-        note += f" {left_out} in the middle are left out."
-    return section(
-        "Critical path",
-        element("p", note),
-        table(("job", "seconds", "gap before", "why then"), rows, class_="path"),
-    )
-
-
-def _step(jobs: Sequence[Mapping[str, Any]], step: Mapping[str, Any]) -> tuple[object, ...]:
-    job = jobs[step["job"]]
-    before = "" if step["before"] is None else f" {jobs[step['before']]['id']}"
-    return (
-        job["id"],
-        f"{job['end'] - job['start']:.3f}",
-        f"{step['gap']:.3f}",
-        _CAUSES[step["cause"]] + before,
-    )
 
 
 # What came of it
@@ -351,14 +304,5 @@ def _origin(document: Mapping[str, Any]) -> Markup:
     digests = [(name, element("code", document[name])) for name in names if document.get(name)]
     parts: list[object] = []
     if devices:
-        parts.append(table(("device", "token", "uuid", "model", ""), devices))
+        parts.append(table(("device", "token", "uuid", "model", ""), devices, class_="plain"))
     return section("Where it ran", *parts, facts_list([*facts, *digests]))
-
-
-def seconds(value: float) -> str:
-    """Give a time as people read it."""
-    if value < 120:
-        return f"{value:.3f} s" if value < 10 else f"{value:.2f} s"
-    minutes, rest = divmod(round(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"

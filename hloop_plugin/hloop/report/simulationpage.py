@@ -9,10 +9,16 @@ from typing import Any
 
 from hloop.errors import Problem, ReportError
 from hloop.plan.contract import schema_problems
-from hloop.report.html import Markup, asset, data_block, element, join, page, section, table
-from hloop.report.runpage import facts_list, seconds, timeline_section, warning
+from hloop.report.html import Markup, asset, element, join, page, section, table
 from hloop.report.simulation import SIMULATION_NAME
 from hloop.report.timeline import band, stages_of
+from hloop.report.whenpage import (
+    facts_list,
+    seconds,
+    timeline_block,
+    timeline_section,
+    warning,
+)
 
 MAX_PROBLEMS = 20
 MAX_BARS = 20_000
@@ -77,7 +83,7 @@ def simulation_page(simulation: Mapping[str, Any], bands: list[dict[str, Any]]) 
         [
             element("header", kind, element("h1", name)),
             element("main", *parts),
-            data_block("data", {"bands": bands, "artifacts": []}),
+            timeline_block(bands),
         ],
         "\n",
     )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hloop.report.happened import Ran, critical_path, gaps, layers
+from hloop.report.happened import Ran, Step, critical_path, gaps, layers, steps_of
 
 MAX_STAGES = 8
 _WORD = re.compile(r"[^\W\d_]+")
@@ -31,6 +31,8 @@ def band(
     waves: Sequence[Sequence[str]] = (),
     idle_seconds: Mapping[str, float] | None = None,
     end_seconds: float | None = None,
+    held_ns: Mapping[str, int] | None = None,
+    sessions_ns: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Give one run's band of a timeline; times are seconds since the run started.
 
@@ -39,6 +41,7 @@ def band(
         stages: the stage of each job, as :func:`stages_of` gives it.
         idle_seconds: the slots that the run had, so that those that nobody used are seen.
         end_seconds: when the run ended; a job whose end is not known is drawn up to there.
+        held_ns, sessions_ns: as :func:`hloop.report.happened.steps_of` takes them.
     """
     place = {job["job_id"]: index for index, job in enumerate(jobs)}
     wave_of = {name: index for index, wave in enumerate(waves) for name in wave}
@@ -65,29 +68,36 @@ def band(
     number = {name: index for index, name in enumerate(lanes)}
     lane_of = {job.job_id: number[job.slot] for job in ran if job.slot in number}
     lane_of |= {name: len(lanes) + row for name, row in shared.items()}
-    path = critical_path(ran, one_at_a_time=mode == "sequential")
-    spans: dict[int, list[tuple[int, int]]] = {}
+    steps = steps_of(
+        ran, one_at_a_time=mode == "sequential", held_ns=held_ns, sessions_ns=sessions_ns
+    )
+    in_lane: dict[int, list[Ran]] = {}
     for entry in ran:
-        spans.setdefault(lane_of[entry.job_id], []).append((entry.start_ns, entry.end_ns))
+        in_lane.setdefault(lane_of[entry.job_id], []).append(entry)
     return {
         "title": title,
         "end": max(end_ns, last_ns) / 1e9,
         "lanes": [
-            _lane(name, gaps(spans.get(index, ()), first_ns, end_ns), end_ns - first_ns)
+            _lane(name, in_lane.get(index, ()), (first_ns, end_ns), steps, place)
             for index, name in enumerate(lanes)
         ]
-        + [{"name": f"row {row}", "gaps": [], "idle": None, "share": None} for row in range(rows)],
-        "waves": _wave_starts(ran),
-        "jobs": [_bar(job, stages, lane_of, depends_on, place, last_ns) for job in jobs],
-        "path": [
-            {
-                "job": place[step.job_id],
-                "cause": step.cause.value,
-                "before": None if step.before is None else place[step.before],
-                "gap": step.gap_ns / 1e9,
-            }
-            for step in path
+        + [
+            {"name": f"row {row}", "gaps": [], "idle": None, "length": None, "share": None}
+            for row in range(rows)
         ],
+        "waves": _wave_starts(ran),
+        "sessions": [at / 1e9 for at in sessions_ns],
+        "jobs": [_bar(job, stages, lane_of, depends_on, place, last_ns) for job in jobs],
+        "path": [_step(step, place) for step in critical_path(ran, steps)],
+    }
+
+
+def _step(step: Step, place: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "job": place[step.job_id],
+        "cause": step.cause.value,
+        "before": None if step.before is None else place[step.before],
+        "gap": step.gap_ns / 1e9,
     }
 
 
@@ -114,13 +124,31 @@ def _bar(
     }
 
 
-def _lane(name: str, free: Sequence[tuple[int, int]], whole_ns: int) -> dict[str, Any]:
+def _lane(
+    name: str,
+    held: Sequence[Ran],
+    whole_ns: tuple[int, int],
+    steps: Mapping[str, Step],
+    place: Mapping[str, int],
+) -> dict[str, Any]:
+    """Give a lane; with each gap goes the step of the job that ended it, if one did."""
+    free = gaps([(job.start_ns, job.end_ns) for job in held], *whole_ns)
+    next_at = {job.start_ns: job.job_id for job in held}
     idle_ns = sum(end - start for start, end in free)
+    length_ns = whole_ns[1] - whole_ns[0]
     return {
         "name": name,
-        "gaps": [[start / 1e9, end / 1e9] for start, end in free],
+        "gaps": [
+            [
+                start / 1e9,
+                end / 1e9,
+                _step(steps[next_at[end]], place) if end in next_at else None,
+            ]
+            for start, end in free
+        ],
         "idle": idle_ns / 1e9,
-        "share": idle_ns / whole_ns if whole_ns else None,
+        "length": length_ns / 1e9,
+        "share": idle_ns / length_ns if length_ns else None,
     }
 
 

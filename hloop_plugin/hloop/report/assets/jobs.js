@@ -58,8 +58,9 @@ class JobTable {
     const short = Boolean(job.why) && !job.stderr && CUT.has(job.status);
     if (short) values[1] = make("span", null, fate(job.status), make("span", { class: "quiet" }, ` ${job.why}`));
     const cells = values.map((value, column) => make("td", { class: this.columns[column][2] }, value));
-    const row = make("tr", { class: job.why && !short ? "job with-why" : "job", tabindex: "0" }, ...cells);
+    const row = make("tr", { class: job.why && !short ? "job with-why" : "job", tabindex: "-1" }, ...cells);
     row.addEventListener("click", () => this.onPick(place));
+    row.addEventListener("focus", () => this.settle(row));
     row.addEventListener("keydown", (event) => {
       const to = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
       if (event.key === "Enter") this.onPick(place);
@@ -74,6 +75,13 @@ class JobTable {
     const cell = make("td", { colspan: values.length }, job.why);
     if (job.stderr) cell.append(make("pre", null, job.stderr));
     return [row, make("tr", { class: "why" }, cell)];
+  }
+
+  // One row at a time can be reached with Tab: else thousands lie in the way.
+  settle(row) {
+    if (this.settled) this.settled.setAttribute("tabindex", "-1");
+    this.settled = row;
+    if (row) row.setAttribute("tabindex", "0");
   }
 
   fill() {
@@ -96,6 +104,7 @@ class JobTable {
     this.heads.forEach((head, n) =>
       head.setAttribute("aria-sort", n === column ? (down ? "descending" : "ascending") : "none"));
     this.body.replaceChildren(...places.flatMap((place) => this.rows[place]));
+    this.settle(places.length ? this.rows[places[0]][0] : null);
     this.count.textContent = `${places.length} of ${jobs.length} jobs`;
   }
 }

@@ -1,7 +1,6 @@
 "use strict";
 // Draws bands of lanes on one time axis, as SVG. All texts go in as text, never as markup.
 const SVG = "http://www.w3.org/2000/svg";
-const HUES = [212, 32, 150, 275, 55, 188, 325, 95];
 const BAD = new Set(["failed", "timed_out", "stalled"]);
 const CUT = new Set(["cancelled", "skipped"]);
 
@@ -22,8 +21,13 @@ function draw(tag, attributes, ...content) {
   return node;
 }
 
-function hue(index) {
-  return index < HUES.length ? HUES[index] : Math.round(index * 137.508) % 360;
+// The time at a tick: 2 min 30 s, or with as many places as the step needs.
+function clock(seconds, step) {
+  if (step < 1) return `${seconds.toFixed(-Math.floor(Math.log10(step)))} s`;
+  const rest = Math.round(seconds);
+  const parts = [[Math.floor(rest / 3600), "h"], [Math.floor(rest / 60) % 60, "min"], [rest % 60, "s"]];
+  const told = parts.filter(([count]) => count).map(([count, unit]) => `${count} ${unit}`);
+  return told.join(" ") || (step < 60 ? "0 s" : step < 3600 ? "0 min" : "0 h");
 }
 
 function duration(seconds) {
@@ -36,8 +40,12 @@ function duration(seconds) {
   return hours ? `${hours} h ${String(minutes).padStart(2, "0")} min` : `${minutes} min ${String(whole % 60).padStart(2, "0")} s`;
 }
 
+const ROUND = [2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+
 function tickStep(span, room) {
-  const least = span / Math.max(2, Math.floor(room / 90));
+  const least = span / Math.max(2, Math.floor(room / 95));
+  const round = least > 1 && ROUND.find((step) => step >= least);
+  if (round) return round;
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= least) || least;
 }
@@ -121,7 +129,7 @@ class Timeline {
     const path = make("input", { type: "checkbox", checked: true });
     path.addEventListener("change", () => this.chart.classList.toggle("show-path", path.checked));
     row.append(make("label", null, path, "critical path"));
-    row.append(make("span", { class: "quiet" }, "Arrow keys go from job to job, Enter keeps one, Escape lets go."));
+    row.append(make("span", { class: "quiet keys" }, "Arrow keys go from job to job, Enter keeps one, Escape lets go."));
     return row;
   }
 
@@ -185,12 +193,11 @@ class Timeline {
   axis(bottom) {
     const step = tickStep(this.end, this.width);
     const parts = [];
-    const places = Math.max(0, -Math.floor(Math.log10(step)));
     for (let n = 0; n * step <= this.end * 1.0001; n += 1) {
       const at = this.x(n * step);
       parts.push(draw("line", { class: "tick", x1: at, x2: at, y1: 0, y2: bottom }));
       const anchor = n === 0 ? "start" : at > this.width - 24 ? "end" : "middle";
-      parts.push(draw("text", { class: "quiet", x: at, y: bottom + 13, "text-anchor": anchor }, `${(n * step).toFixed(places)} s`));
+      parts.push(draw("text", { class: "quiet", x: at, y: bottom + 13, "text-anchor": anchor }, clock(n * step, step)));
     }
     return parts;
   }
@@ -202,19 +209,20 @@ class Timeline {
     const pitch = label + bar + (many ? 2 : 6);
     const height = band.lanes.length * pitch;
     let lastLabel = -Infinity;
-    for (const wave of band.waves) {
-      const at = this.x(wave.start);
+    const begins = [...band.waves.map((wave) => [wave.start, `wave ${wave.number}`]), ...band.sessions.map((start) => [start, "resumed"])];
+    for (const [start, name] of begins) {
+      const at = this.x(start);
       parts.push(draw("line", { class: "wave", x1: at, x2: at, y1: top, y2: top + height + 12 }));
       const near = at > this.width - 60;
       if (at - lastLabel > (near ? 104 : 52)) {
-        parts.push(draw("text", { class: "quiet", x: near ? at - 2 : at + 2, y: top + height + 10, "text-anchor": near ? "end" : "start" }, `wave ${wave.number}`));
+        parts.push(draw("text", { class: "quiet", x: near ? at - 2 : at + 2, y: top + height + 10, "text-anchor": near ? "end" : "start" }, name));
         lastLabel = at;
       }
     }
     band.lanes.forEach((lane, row) => {
       const y = top + row * pitch + label;
       parts.push(draw("rect", { class: "rail", x: this.x(0), y, width: this.x(band.end) - this.x(0), height: bar }));
-      parts.push(...this.gaps(lane, y, bar));
+      parts.push(...this.gaps(band, lane, y, bar));
       const name = draw("text", { x: 4, y: many ? y + 9 : y - 4 }, lane.name);
       if (lane.idle !== null && !many) {
         const share = lane.share === null ? "" : ` (${(lane.share * 100).toFixed(0)}%)`;
@@ -223,24 +231,38 @@ class Timeline {
       labels.append(name);
       for (const place of band.order[row]) parts.push(this.bar(band, number, place, y, bar));
     });
-    return top + height + (band.waves.length ? 14 : 0);
+    return top + height + (begins.length ? 14 : 0);
   }
 
-  gaps(lane, y, height) {
+  gaps(band, lane, y, height) {
     const parts = [];
     let small = "";
-    for (const [start, end] of lane.gaps) {
+    for (const [start, end, step] of lane.gaps) {
       const x = this.x(start);
       const width = this.x(end) - x;
       if (width > 5) {
         const gap = draw("rect", { class: "gap", x, y, width, height });
-        gap.append(draw("title", null, `${lane.name} idle for ${duration(end - start)}`));
+        gap.append(draw("title", null, `${lane.name} idle for ${duration(end - start)}${this.endedBy(band, step)}`));
         parts.push(gap);
+        const text = duration(end - start);
+        if (height > 12 && width > 6.3 * text.length + 14) {
+          parts.push(draw("text", { class: "idle", x: x + width / 2, y: y + height - 6, "text-anchor": "middle" }, text));
+        }
       } else if (width > 0.5) small += `M${x.toFixed(1)} ${y}h${width.toFixed(1)}v${height}h${-width.toFixed(1)}z`;
     }
     // Thousands of slivers are one shape.
     if (small) parts.push(draw("path", { class: "gap", d: small }));
     return parts;
+  }
+
+  endedBy(band, step) {
+    if (!step) return ", with no further job";
+    const [phrase, withJob] = this.data.causes[step.cause];
+    return `; then ${band.jobs[step.job].id}, which ${phrase}${withJob ? ` ${band.jobs[step.before].id}` : ""}`;
+  }
+
+  paint(index) {
+    return this.data.colours[index] || `hsl(${Math.round(index * 137.508) % 360} 55% 72%)`;
   }
 
   bar(band, number, place, y, height) {
@@ -250,7 +272,7 @@ class Timeline {
     const node = draw("g", { class: this.classes(band, place), tabindex: "-1", role: "button", "aria-label": this.describe(band, job) });
     const index = this.keys[this.colour].get(job[this.colour]);
     if (index === undefined) node.classList.add("plain");
-    else node.style.setProperty("--h", hue(index));
+    else node.style.setProperty("--c", this.paint(index));
     node.append(draw("rect", { x, y, width, height, rx: Math.min(3, width / 3) }));
     if (band.onPath.has(place)) {
       node.append(draw("line", { x1: x, x2: x + width, y1: y + height - 1.5, y2: y + height - 1.5 }));
@@ -286,7 +308,7 @@ class Timeline {
   renderLegend() {
     const entries = [...this.keys[this.colour].entries()].slice(0, 24).map(([name, index]) => {
       const swatch = draw("svg", { width: 14, height: 14, "aria-hidden": "true" }, draw("rect", { class: "swatch", x: 1, y: 1, width: 12, height: 12, rx: 2 }));
-      swatch.style.setProperty("--h", hue(index));
+      swatch.style.setProperty("--c", this.paint(index));
       return make("li", null, swatch, name);
     });
     const more = this.keys[this.colour].size - entries.length;
@@ -404,14 +426,17 @@ class Timeline {
 
   pin(at) {
     this.pinned = at;
+    const within = this.detail.contains(document.activeElement);
     this.show(at);
+    // What had the focus is gone: back to the job.
+    if (!at && within && this.current) this.focus(this.current);
     if (at && this.onPick) this.onPick(at.job);
   }
 
   // One job with all that is known of it, and what it is tied to.
   show(at) {
     this.light(at);
-    const parts = at ? this.about(at) : [make("p", { class: "quiet" }, "Point at a job, or go to it with Tab and the arrow keys.")];
+    const parts = at ? this.about(at) : [make("p", { class: "quiet" }, "Point at a job or tap it, or go to it with Tab and the arrow keys.")];
     if (this.pinned) {
       const close = make("button", { type: "button", class: "close", "aria-label": "close" }, "×");
       close.addEventListener("click", () => this.pin(null));
@@ -419,6 +444,8 @@ class Timeline {
     }
     this.detail.replaceChildren(...parts);
     this.put(at);
+    // The last line of stderr tells most.
+    for (const pre of this.detail.querySelectorAll(".stderr")) pre.scrollTop = pre.scrollHeight;
   }
 
   // Below the chart if that is in sight; else at the edge of the window away from the job.
@@ -444,6 +471,8 @@ class Timeline {
     this.edges.replaceChildren();
     if (!at) return;
     const band = this.bands[at.band];
+    const many = band.jobs[at.job].needs.length + band.neededBy[at.job].length > 12;
+    this.edges.setAttribute("class", many ? "many" : "");
     const node = this.nodes[at.band].get(at.job);
     if (node) node.classList.add("self");
     for (const [others, kind] of [[band.jobs[at.job].needs, "before"], [band.neededBy[at.job], "after"]]) {
@@ -492,7 +521,7 @@ class Timeline {
     }
     parts.push(list);
     if (job.why) parts.push(make("p", null, job.why));
-    if (job.stderr) parts.push(make("pre", null, job.stderr));
+    if (job.stderr) parts.push(make("pre", { class: "stderr" }, job.stderr));
     if (job.command) parts.push(make("pre", { class: "command" }, job.command));
     parts.push(...this.tied(at, "needs", job.needs), ...this.tied(at, "needed by", band.neededBy[at.job]));
     for (const name of ["inputs", "outputs"]) {

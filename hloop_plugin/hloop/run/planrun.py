@@ -227,9 +227,7 @@ class PlanRun:
                 # No evidence, only the edge that Snakemake sees: it may touch and delete it.
                 paths.completed.write_text(f"sha256:{record.sha256}\n")
         except OSError as error:
-            # Publishing may go through a temporary file; the record's own name comes second.
-            name = error.filename2 or error.filename
-            text = f"its record cannot be written: {name}: {error.strerror}"
+            text = f"its record cannot be written: {error.filename}: {error.strerror}"
             outcome = Outcome(Status.FAILED, Failure("record_unwritable", text))
         text = ""
         if outcome.failure is not None:

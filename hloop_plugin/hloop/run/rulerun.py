@@ -268,9 +268,7 @@ class RuleRun:
         try:
             record = self.evidence.finish(attempt, outcome)
         except OSError as error:
-            # Publishing may go through a temporary file; the record's own name comes second.
-            name = error.filename2 or error.filename
-            text = f"its record cannot be written: {name}: {error.strerror}"
+            text = f"its record cannot be written: {error.filename}: {error.strerror}"
             outcome = Outcome(Status.FAILED, Failure("record_unwritable", text))
         self._note_end(attempt.record_name, outcome, record, self._declared.pop(attempt.name))
         return outcome, "" if outcome.failure is None else outcome.failure.message

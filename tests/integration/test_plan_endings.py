@@ -115,6 +115,17 @@ def test_a_job_over_its_limit_is_timed_out_with_its_whole_tree(workspace, make_j
     assert (slow["status"], slow["failure"]["reason"]) == ("timed_out", "timeout")
 
 
+def test_what_was_stopped_is_not_tried_again(workspace, make_job):
+    script = "echo x >> tries; exec sleep 60"
+    workspace.plan(
+        make_job("slow", script, budget={"max_seconds": 1}),
+        make_job("idle", script, budget={"stall_seconds": 1}),
+        make_job("nan", f"echo nan; {script}", budget={"fail_on": ["nan"]}),
+    )
+    workspace.run(*workspace.snakemake_argv("--retries", "2", "--keep-going"))
+    assert (workspace.root / "tries").read_text() == "x\n" * 3
+
+
 def test_a_job_that_ignores_term_is_killed_after_the_grace_period(workspace, make_job):
     script = "trap '' TERM; while :; do sleep 0.1; done"
     workspace.plan(make_job("deaf", script, budget={"max_seconds": 0.3}))

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hloop.report.oracle import Question, run_oracle
 from hloop.report.oraclespec import read_spec
-from oracle_case import write_case
+from oracle_case import execute_plainly, write_case
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plainly() -> Iterator[None]:
+    """Run the paths without Snakemake: whole runs are in tests/report/test_oracle_runs.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hloop.report.oracle.execute", execute_plainly)
+        yield
 
 
 @pytest.fixture(scope="module")
-def green(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def green(plainly: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("green")
     spec = write_case(root, workers=[2])
     run_oracle(spec, root / "o", root, questions=[Question.EQUALITY])
@@ -78,6 +87,17 @@ def test_check_exits_2_where_the_spec_was_changed(hloop, green, tmp_path):
     (tmp_path / "verdict.json").write_bytes((green / "o/verdict.json").read_bytes())
     arguments = ("--verdict", tmp_path / "verdict.json", "--settings", tmp_path / "spec.yaml")
     assert hloop("oracle", "check", *arguments).code == 2
+
+
+def test_check_exits_2_where_the_verdict_was_changed(hloop, tmp_path):
+    spec = write_case(tmp_path, "parts", workers=[2])
+    hloop("oracle", "--spec", spec, "--run-dir", tmp_path / "o", "--repo-root", tmp_path)
+    verdict = tmp_path / "o/verdict.json"
+    text = verdict.read_text().replace("FAIL", "GREEN")
+    verdict.unlink()
+    verdict.write_text(text)
+    outcome = hloop("oracle", "check", "--verdict", verdict, "--settings", verdict)
+    assert (outcome.code, "its rows say otherwise" in outcome.err) == (2, True)
 
 
 def test_a_run_that_the_verdict_does_not_cover_does_not_begin(hloop, green, tmp_path):

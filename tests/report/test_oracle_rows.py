@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hloop.report.oraclerows import (
     read_rows,
 )
 
+OTHER_NAN = struct.unpack(">d", bytes.fromhex("7ff800000000beef"))[0]
 RULES = RowRules(("task", "seed"), {"latency_ms": "wall clock"}, {})
 
 
@@ -88,6 +90,7 @@ def test_a_field_that_one_path_lacks_differs() -> None:
         (None, False),
         (math.nan, 1.0),
         (math.nan, None),
+        pytest.param(math.nan, OTHER_NAN, id="another NaN"),
         (math.inf, -math.inf),
         (0.1 + 0.2, 0.3),
         ([1.0], [1.0, 1.0]),
@@ -117,11 +120,20 @@ def test_the_largest_absolute_difference_is_over_the_whole_series() -> None:
 
 def test_lists_of_unequal_length_part_after_the_shorter_one() -> None:
     found = difference([1.0, 2.0], [1.0, 2.0, 3.0])
-    assert (found.first_step, found.reason) == (3, "2 values against 3")
+    assert (found.first_step, found.reason) == (3, "2 values against 3 values")
 
 
 def test_lists_of_unequal_length_that_part_earlier_say_where() -> None:
     assert difference([1.0, 2.0], [1.0, 2.5, 3.0]).first_step == 2
+
+
+def test_values_that_are_nested_deeply_are_compared_to_the_last(tmp_path: Path) -> None:
+    depth = 900
+    for name, value in (("a", "1.0"), ("b", "1.5")):
+        text = f'{{"task": "a", "seed": 1, "v": {"[" * depth}{value}{"]" * depth}}}\n'
+        (tmp_path / name).write_text(text)
+    rows = [read_rows(tmp_path / name, RULES.identity) for name in ("a", "b")]
+    assert compare_rows(*rows, RULES).differences[0].largest == 0.5
 
 
 def test_the_first_place_is_named_with_what_stands_there() -> None:
@@ -162,6 +174,7 @@ def test_what_rows_python_writes_are_read_with_nan_and_minus_zero(tmp_path: Path
     ("text", "found"),
     [
         ("{", "Expecting"),
+        (f'{{"v": {"[" * 100_000}', "recursion"),
         ("[]\n", "line 1 is no object"),
         ('{"task": "a"}\n', "line 1 lacks seed"),
         ('{"task": "a", "seed": 1, "seed": 2}\n', "seed"),

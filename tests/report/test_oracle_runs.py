@@ -1,8 +1,12 @@
-"""Whole oracles: real runs of both paths, and what comes of them."""
+"""Whole oracles: runs of both paths, and what comes of them.
+
+Real runs are those of ``green``, of paths that fail or hang, and of the embedded workload."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ from hloop.plan.load import load_checked
 from hloop.report.oracle import Question, read_settings, run_oracle
 from hloop.report.oraclecheck import NotCovered, read_verdict, require_verdict
 from hloop.report.oraclespec import Spec, read_spec
-from oracle_case import write_case
+from oracle_case import execute_plainly, write_case
 from source_tree import ROOT
 
 BOTH = (Question.EQUALITY, Question.REPRODUCIBILITY)
@@ -24,6 +28,12 @@ BOTH = (Question.EQUALITY, Question.REPRODUCIBILITY)
 def run(root: Path, mode: str, *questions: Question, **changes: Any) -> dict[str, Any]:
     spec = write_case(root, mode, **changes)
     return run_oracle(spec, root / "o", root, questions=questions or (Question.EQUALITY,))
+
+
+@pytest.fixture
+def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the paths without Snakemake."""
+    monkeypatch.setattr("hloop.report.oracle.execute", execute_plainly)
 
 
 def no_answer(root: Path, mode: str, **changes: Any) -> str:
@@ -44,7 +54,9 @@ def green(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def parted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("parted")
-    assert run(root, "parts", *BOTH)["verdict"] == "FAIL"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hloop.report.oracle.execute", execute_plainly)
+        assert run(root, "parts", *BOTH)["verdict"] == "FAIL"
     return root
 
 
@@ -98,38 +110,44 @@ def test_a_speed_up_is_quoted_on_green_equality_only(green: Path, parted: Path) 
     assert {leg["speedup"] for leg in document(parted)["legs"]} == {None}
 
 
+@pytest.mark.usefixtures("plainly")
 def test_a_row_twice_in_place_of_another_fails(tmp_path: Path) -> None:
     rows = run(tmp_path, "repeats", workers=[2])["legs"][0]["rows"]
     assert [len(rows[name]) for name in ("missing", "unexpected", "duplicate")] == [1, 0, 1]
 
 
+@pytest.mark.usefixtures("plainly")
 def test_a_path_that_differs_from_run_to_run_fails_reproducibility(tmp_path: Path) -> None:
     verdict = run(tmp_path, "drifts", Question.REPRODUCIBILITY, workers=[2])
     assert verdict["legs"][0]["verdict"] == "FAIL"
 
 
 def test_a_path_that_fails_gives_no_answer(tmp_path: Path) -> None:
-    assert "fast-2: it exited with 1" in no_answer(tmp_path, "fails")
+    assert "slow: it exited with 1" in no_answer(tmp_path, "fails")
 
 
 def test_a_budget_that_is_used_up_gives_no_answer(tmp_path: Path) -> None:
-    found = no_answer(tmp_path, "hangs", budget_seconds=20)
-    assert "the budget of 20 s was used up by" in found
+    found = no_answer(tmp_path, "hangs", budget_seconds=4)
+    assert "the budget of 4 s was used up by slow" in found
 
 
+@pytest.mark.usefixtures("plainly")
 def test_a_slow_path_without_a_seed_gives_no_answer(tmp_path: Path) -> None:
     assert "the slow path wrote no row for seed 6" in no_answer(tmp_path, "forgets")
 
 
+@pytest.mark.usefixtures("plainly")
 def test_a_path_that_ran_with_another_setting_gives_no_answer(tmp_path: Path) -> None:
     assert "the path wrote that mode was other" in no_answer(tmp_path, "lies")
 
 
+@pytest.mark.usefixtures("plainly")
 def test_code_that_changes_meanwhile_gives_no_answer(tmp_path: Path) -> None:
     found = no_answer(tmp_path, "patches")
     assert "the code or a package that the verdict is bound to changed meanwhile" in found
 
 
+@pytest.mark.usefixtures("plainly")
 def test_a_spec_that_changes_after_freezing_gives_no_answer(tmp_path: Path) -> None:
     assert "the frozen spec changed" in no_answer(tmp_path, "unfreezes")
 
@@ -177,23 +195,91 @@ def test_a_fail_covers_nothing(parted: Path) -> None:
     assert against(parted) == ["the verdict is FAIL; the spec says: the slow path it is"]
 
 
-def test_reproducibility_alone_covers_nothing(green: Path, tmp_path: Path) -> None:
-    verdict = document(green)
-    verdict["legs"] = [leg for leg in verdict["legs"] if leg["question"] == "reproducibility"]
-    (tmp_path / "spec.yaml").write_bytes((green / "o" / "spec.yaml").read_bytes())
-    (tmp_path / "verdict.json").write_text(json.dumps(verdict))
-    reasons = read_verdict(tmp_path / "verdict.json").against(verdict["legs"][0]["settings"])
-    assert reasons == ["the verdict does not say that the fast path is equal to the slow one"]
+@pytest.mark.usefixtures("plainly")
+def test_reproducibility_alone_covers_nothing(tmp_path: Path) -> None:
+    run(tmp_path, "agrees", Question.REPRODUCIBILITY, workers=[2])
+    reason = "the verdict does not say that the fast path is equal to the slow one"
+    assert against(tmp_path) == [reason]
+
+
+# A verdict that is not what its spec and its runs lead to
+
+
+def copied(green: Path, root: Path) -> Path:
+    shutil.copytree(green / "o", root / "o")
+    for path in (root / "o").rglob("*"):
+        path.chmod(0o755)
+    return root
+
+
+def answer_of(root: Path) -> str:
+    with pytest.raises(HloopError) as raised:
+        read_verdict(root / "o" / "verdict.json")
+    return str(raised.value)
+
+
+def test_a_verdict_may_be_moved_with_its_folder(green: Path, tmp_path: Path) -> None:
+    assert against(copied(green, tmp_path)) == []
 
 
 def test_a_spec_that_was_changed_after_freezing_gives_no_answer(
     green: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "verdict.json").write_bytes((green / "o" / "verdict.json").read_bytes())
-    text = (green / "o" / "spec.yaml").read_text()
-    (tmp_path / "spec.yaml").write_text(text.replace("latency_ms", "v"))
-    with pytest.raises(HloopError, match="the spec was changed after it was frozen"):
-        read_verdict(tmp_path / "verdict.json")
+    spec = copied(green, tmp_path) / "o" / "spec.yaml"
+    spec.write_text(spec.read_text().replace("latency_ms", "v"))
+    assert "the spec was changed after it was frozen" in answer_of(tmp_path)
+
+
+def test_a_spec_that_was_changed_with_its_digest_gives_no_answer(
+    green: Path, tmp_path: Path
+) -> None:
+    spec = copied(green, tmp_path) / "o" / "spec.yaml"
+    spec.write_text(spec.read_text().replace("wall clock", "wall"))
+    change(tmp_path, lambda d: d["spec"].update(sha256=sha256_bytes(spec.read_bytes())[7:]))
+    assert "legs[0].settings: its run was made for other settings" in answer_of(tmp_path)
+
+
+def change(root: Path, edit: Callable[[Any], Any]) -> None:
+    verdict = document(root)
+    edit(verdict)
+    (root / "o" / "verdict.json").write_text(json.dumps(verdict))
+
+
+@pytest.mark.parametrize(
+    ("edit", "found"),
+    [
+        (lambda d: d.update(verdict="GREEN"), "verdict: its legs say otherwise"),
+        (lambda d: d["legs"][0].update(verdict="GREEN"), "legs[0]: its rows say otherwise"),
+        (lambda d: d["legs"][0]["rows"].update(differences=[]), "legs[0].rows: the rows of its"),
+        (lambda d: d["legs"][0]["settings"].update(mode="x"), "legs[0].settings: its run was"),
+        (lambda d: d["legs"][0].update(workers=8), "legs[0]: its runs are others"),
+        (
+            lambda d: d["legs"][0].update(question="reproducibility"),
+            "legs[0]: its runs are others",
+        ),
+        (lambda d: d["legs"][1].update(verdict="GREEN"), "legs[1]: a leg before it failed"),
+        (lambda d: d["legs"].pop(0), "legs[0]: no leg before it failed"),
+        (lambda d: d["legs"][0].update(baseline="fast-2"), "legs[0]: its runs are others"),
+        (lambda d: d["runs"].pop("slow"), "legs[0]: its runs are others"),
+        (lambda d: d["runs"]["slow"].update(head="sha256:" + 64 * "0"), "runs.slow.head: the run"),
+    ],
+)
+def test_a_verdict_that_was_changed_gives_no_answer(
+    parted: Path, tmp_path: Path, edit: Callable[[Any], Any], found: str
+) -> None:
+    change(copied(parted, tmp_path), edit)
+    assert found in answer_of(tmp_path)
+
+
+def test_rows_that_were_changed_give_no_answer(parted: Path, tmp_path: Path) -> None:
+    folder = copied(parted, tmp_path) / "o"
+    (folder / "fast-2/rows.jsonl").write_bytes((folder / "slow/rows.jsonl").read_bytes())
+    assert "has not the digest that the run's report gives" in answer_of(tmp_path)
+
+
+def test_a_verdict_without_its_runs_gives_no_answer(green: Path, tmp_path: Path) -> None:
+    shutil.rmtree(copied(green, tmp_path) / "o" / "slow")
+    assert "cannot be read" in answer_of(tmp_path)
 
 
 # hloop run --requires-verdict
@@ -236,6 +322,40 @@ def test_a_command_that_is_neither_path_may_not_begin(green: Path, tmp_path: Pat
         require(green, tmp_path, command=["python", "{repo_root}/program.py", "--fast"])
 
 
+def test_a_command_within_a_text_for_a_shell_may_not_begin(green: Path, tmp_path: Path) -> None:
+    command = ["sh", "-c", "exec python {repo_root}/program.py agrees 2"]
+    with pytest.raises(NotCovered, match="neither of the two paths"):
+        require(green, tmp_path, command=command)
+
+
+def test_a_program_by_another_name_may_not_begin(green: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.py").symlink_to(green / "program.py")
+    with pytest.raises(NotCovered, match="neither of the two paths"):
+        require(green, tmp_path, command=["python", str(tmp_path / "link.py"), "agrees", "2"])
+
+
+def test_a_job_with_a_variable_of_its_own_may_not_begin(green: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotCovered, match="it sets the variable OMP_NUM_THREADS"):
+        require(green, tmp_path, environment={"OMP_NUM_THREADS": "1"})
+
+
+def test_files_count_where_the_job_finds_them(green: Path, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_text("others")
+    command = changed(green, 4, "checkpoint")
+    require(green, tmp_path, command=command)
+    with pytest.raises(NotCovered, match="checkpoint_sha256 is"):
+        require(green, tmp_path, command=command, cwd=str(tmp_path))
+
+
+def test_a_job_of_another_python_may_not_begin_where_packages_are_bound(
+    plainly: None, tmp_path: Path
+) -> None:
+    run(tmp_path, "agrees", workers=[2], packages=["pytest"])
+    require(tmp_path, tmp_path)
+    with pytest.raises(NotCovered, match="it runs /usr/bin/python3; versions of packages"):
+        require(tmp_path, tmp_path, command=changed(tmp_path, 0, "/usr/bin/python3"))
+
+
 def test_a_plan_without_such_a_job_is_refused(green: Path, tmp_path: Path) -> None:
     with pytest.raises(NotCovered, match="no job runs what the verdict is about"):
         require(green, tmp_path, command=["true"])
@@ -263,11 +383,9 @@ def test_the_policy_sum_is_green_at_2_and_8_workers_and_its_settings_are_covered
     assert read_verdict(tmp_path / "o" / "verdict.json").against(written) == []
 
 
-def test_the_policy_matmul_is_not_equal_to_itself_one_by_one(tmp_path: Path) -> None:
-    verdict = humanoid(tmp_path, "matmul", Question.EQUALITY)
-    assert [leg["verdict"] for leg in verdict["legs"]] == ["FAIL", "not_run"]
-
-
-def test_the_policy_matmul_is_reproducible(tmp_path: Path) -> None:
-    verdict = humanoid(tmp_path, "matmul", Question.REPRODUCIBILITY, workers=[8])
-    assert [leg["verdict"] for leg in verdict["legs"]] == ["GREEN"]
+def test_the_policy_matmul_is_reproducible_and_not_equal_to_itself_one_by_one(
+    tmp_path: Path,
+) -> None:
+    questions = (Question.REPRODUCIBILITY, Question.EQUALITY)
+    verdict = humanoid(tmp_path, "matmul", *questions, workers=[2])
+    assert [leg["verdict"] for leg in verdict["legs"]] == ["GREEN", "FAIL"]

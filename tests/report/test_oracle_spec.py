@@ -60,6 +60,16 @@ def test_a_field_that_is_left_out_needs_a_reason(tmp_path: Path) -> None:
     assert "ignore.latency_ms" in refused(tmp_path, ignore={"latency_ms": ""})
 
 
+def test_a_tolerance_without_end_is_refused(tmp_path: Path) -> None:
+    assert "a finite number" in refused(tmp_path, tolerances={"v": float("inf")})
+
+
+@pytest.mark.parametrize("name", ["workers", "checkpoint_sha256", "code_sha256"])
+def test_a_setting_with_a_name_of_the_verdicts_is_refused(tmp_path: Path, name: str) -> None:
+    settings = {"mode": "agrees", name: "x"}
+    assert f"a verdict has a {name} of its own" in refused(tmp_path, settings=settings)
+
+
 def test_an_identity_without_the_seed_is_refused(tmp_path: Path) -> None:
     assert "identity" in refused(tmp_path, identity=["task"])
 
@@ -109,6 +119,18 @@ def test_a_command_of_the_fast_path_says_its_settings(spec: Spec, tmp_path: Path
 @pytest.mark.parametrize("more", [["--fp8"], ["7", "--fp8"]])
 def test_a_command_with_an_option_more_is_another(spec: Spec, tmp_path: Path, more: Any) -> None:
     assert spec.settings_of("fast", command(tmp_path, more=more)) is None
+
+
+def test_a_setting_with_two_values_in_a_command_is_none_of_the_paths(tmp_path: Path) -> None:
+    paths = spec_document()["paths"]
+    for path in paths.values():
+        path.insert(3, "<settings.mode>")
+    spec = read_spec(write_case(tmp_path, paths=paths), tmp_path)
+    twice = command(tmp_path)
+    twice.insert(3, "agrees")
+    assert spec.settings_of("fast", twice) is not None
+    twice[3] = "parts"
+    assert spec.settings_of("fast", twice) is None
 
 
 def test_a_command_of_the_fast_path_is_not_one_of_the_slow(spec: Spec, tmp_path: Path) -> None:

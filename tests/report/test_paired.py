@@ -17,13 +17,18 @@ RULES = RowRules(("seed",), {"latency_ms": "wall clock"}, {})
 
 
 def write_run(
-    root: Path, values: Sequence[Any], schedule: str = "lockstep-v1", workers: int | None = 2
+    root: Path,
+    values: Sequence[Any],
+    schedule: str = "lockstep-v1",
+    workers: int | None = 2,
+    seeds: Sequence[int] = (0, 1, 2),
 ) -> Path:
     """Write a run of one job with these values in its rows, as its report has it."""
     root.mkdir()
     rows = [{"seed": n, "v": value, "latency_ms": id(root)} for n, value in enumerate(values)]
     (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (root / "settings.json").write_text(json.dumps({"schedule": schedule, "workers": workers}))
+    settings = {"schedule": schedule, "workers": workers, "seeds": seeds}
+    (root / "settings.json").write_text(json.dumps(settings))
     outputs = [
         {
             "role": role,
@@ -75,6 +80,7 @@ def test_a_row_without_its_pair_does_not_pass(baseline: Path, tmp_path: Path) ->
         ({"workers": 8}, "ran in lockstep-v1 with 8 workers"),
         ({"schedule": "lockstep-v2"}, "ran in lockstep-v2 with 2 workers"),
         ({"schedule": "one-by-one", "workers": None}, "a run of the slow path"),
+        ({"seeds": (2, 1, 0)}, "ran other seeds, or in another order"),
     ],
 )
 def test_what_may_not_be_paired_is_refused(

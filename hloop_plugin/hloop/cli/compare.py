@@ -60,7 +60,8 @@ def _paired(baseline: Path, candidate: Path, spec: Path | None, *, as_json: bool
 
     if spec is None:
         raise typer.BadParameter("--paired needs --spec, the spec of the oracle")
-    found = compare_paired(baseline, candidate, read_spec(spec, Path().absolute()).rules)
+    rules = read_spec(spec, Path().absolute()).rules
+    found = compare_paired(baseline, candidate, rules)
     if as_json:
         print_json(found)
     else:
@@ -72,7 +73,8 @@ def _paired(baseline: Path, candidate: Path, spec: Path | None, *, as_json: bool
                 f"{field['moved']} of {field['pairs']} pairs moved"
             )
         counts = ", ".join(f"{len(rows[n])} {n}" for n in ("missing", "unexpected", "duplicate"))
-        print(f"{rows['identical']} of {rows['baseline']} rows are the same bit for bit; {counts}")
+        how = "within the spec's tolerances" if rules.tolerances else "bit for bit"
+        print(f"{rows['identical']} of {rows['baseline']} rows are the same {how}; {counts}")
     raise typer.Exit(0 if found["passed"] else 1)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from hloop import canonical
 from hloop.errors import Problem, ReportError
-from hloop.files import RunPaths
+from hloop.files import RunPaths, hash_file
 from hloop.plan.contract import schema_problems
 from hloop.run.report import RUN_SCHEMA
 
@@ -43,6 +43,22 @@ class RunReport:
     @property
     def run_dir(self) -> Path:
         return self.path.parent
+
+
+def unaltered_output(report: RunReport, job_id: str, role: str) -> Path | None:
+    """Give where a job's output of this role lies; None where it has none.
+
+    Raises:
+        HloopError: it cannot be read, or has not the digest that the report gives.
+    """
+    for entry in report.jobs.get(job_id, {}).get("outputs") or ():
+        if entry.get("role") == role:
+            path = Path(str(entry["path"]).replace("${RUN_DIR}", str(report.run_dir), 1))
+            if hash_file(path).sha256 != entry.get("sha256"):
+                found = "it has not the digest that the run's report gives"
+                raise ReportError(Problem("altered", "", found), file=path)
+            return path
+    return None
 
 
 def load_report(path: Path) -> RunReport:

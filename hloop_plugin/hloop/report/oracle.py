@@ -7,6 +7,8 @@ The spec is frozen into the oracle's folder before anything runs, and only that 
 from __future__ import annotations
 
 import json
+import math
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +40,11 @@ class Question(StrEnum):
     """Is the fast path equal to the slow one?"""
     REPRODUCIBILITY = "reproducibility"
     """Is the fast path equal to itself, run again?"""
+
+    def runs(self, workers: int) -> tuple[str, str]:
+        """Give the names of the run that is held to be right, and of the one held against it."""
+        fast = f"fast-{workers}"
+        return ("slow", fast) if self is Question.EQUALITY else (fast, f"{fast}-again")
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,8 @@ def run_oracle(
     spec = read_spec(root / SPEC_NAME, repo_root)
     tell(f"spec frozen: sha256 {spec.sha256}")
     bound = {workers: spec.bound(workers) for workers in spec.workers}
+    for workers, settings in bound.items():
+        files.publish(root / _seal_name(workers), spec.seal(settings))
     oracle = _Oracle(spec, root, devices, tell)
     legs: list[dict[str, Any]] = []
     for question in questions:
@@ -126,8 +135,7 @@ class _Oracle:
     def leg(
         self, question: Question, workers: int, bound: dict[str, str], *, run: bool
     ) -> dict[str, Any]:
-        fast = f"fast-{workers}"
-        names = ("slow", fast) if question is Question.EQUALITY else (fast, f"{fast}-again")
+        names = question.runs(workers)
         leg: dict[str, Any] = {
             "question": question.value,
             "workers": workers,
@@ -157,22 +165,25 @@ class _Oracle:
 
     def _make(self, name: str, workers: int, bound: dict[str, str]) -> PathRun:
         path = name.partition("-")[0]
-        seconds = int(self._deadline - time.monotonic())
-        self._demand_budget(seconds > 0, name)
+        self._demand_budget(name)
+        seconds = math.ceil(self._deadline - time.monotonic())
         plan = self.root / f"{name}.plan.json"
-        document = self.spec.plan(path, workers, seconds)
+        sealed = self.root / _seal_name(workers)
+        document = self.spec.plan(path, workers, seconds, sealed)
         files.publish(plan, json.dumps(document, indent=2).encode() + b"\n")
         rendered = load_checked(plan, self.spec.repo_root, self.root / name)
         given = {"devices": self.devices}
         check_may_begin(plan, rendered, given)
-        execution = execute(plan, rendered, given)
-        job = execution.report["jobs"][0]
-        if execution.report["status"] != "completed":
-            self._demand_budget(job["status"] != "timed_out", name)
+        try:
+            report = execute(plan, rendered, given, watch=self._end_in_time).report
+        finally:
+            # Whatever a run that was stopped came to, this is why.
+            self._demand_budget(name)
+        job = report["jobs"][0]
+        if report["status"] != "completed":
             action = f"See {RunPaths(rendered.run_dir).job(path).stderr}"
             why = (job["failure"] or {}).get("message") or "the run was stopped"
             raise OracleError(Problem("path_failed", name, why, "rows", action))
-        self._demand_budget(time.monotonic() < self._deadline, name)
         self._check_written(rendered.run_dir / OUTPUTS["settings"], path, bound)
         rows = read_rows(rendered.run_dir / OUTPUTS["rows"], self.spec.rules.identity)
         if path == "slow":
@@ -180,8 +191,17 @@ class _Oracle:
         head = files.sha256_bytes(RunPaths(rendered.run_dir).report.read_bytes())
         return PathRun(name, head, job["elapsed_seconds"], rows)
 
-    def _demand_budget(self, held: bool, name: str) -> None:
-        if not held:
+    def _end_in_time(self, alive: Callable[[], bool]) -> None:
+        """Stop a run at the deadline, also one that still waits for its device."""
+        while alive():
+            if time.monotonic() >= self._deadline:
+                # Handed on to the run, as a signal from outside would be.
+                signal.raise_signal(signal.SIGTERM)
+                return
+            time.sleep(0.05)
+
+    def _demand_budget(self, name: str) -> None:
+        if time.monotonic() >= self._deadline:
             budget = self.spec.document["budget_seconds"]
             found = f"the budget of {budget} s was used up by {name}; there is no verdict"
             raise OracleError(Problem("budget", "budget_seconds", found), file=self.spec.file)
@@ -201,6 +221,10 @@ class _Oracle:
         if lacking:
             found = f"the slow path wrote no row for seed {min(lacking)}"
             raise OracleError(Problem("no_row", "seeds", found, "a row for every seed"))
+
+
+def _seal_name(workers: int) -> str:
+    return f"bound-{workers}.json"
 
 
 def _counts(found: RowsComparison) -> str:

@@ -105,8 +105,8 @@ def read_rows(path: Path, identity: Sequence[str]) -> list[Row]:
     """
     rows: list[Row] = []
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        for number, line in enumerate(lines, start=1):
+        text = path.read_text(encoding="utf-8").removesuffix("\n")
+        for number, line in enumerate(text.split("\n") if text else (), start=1):
             row = json.loads(line, object_pairs_hook=canonical.no_duplicates)
             if not isinstance(row, dict) or (lacks := [n for n in identity if n not in row]):
                 what = f"lacks {', '.join(lacks)}" if isinstance(row, dict) else "is no object"
@@ -180,43 +180,59 @@ def _row_differences(
             continue
         values = row.get(name, _ABSENT), other.get(name, _ABSENT)
         tolerance = rules.tolerances.get(name)
-        if (first := next(_leaves(*values, name, tolerance), None)) is None:
+        places = list(_places(*values, name, tolerance))
+        differing = [(where, reason) for where, reason, _ in places if reason is not None]
+        if not differing:
             continue
-        where, reason = first
+        where, reason = differing[0]
         yield Difference(
             identity=identity,
             field=name,
             where=where,
             reason=reason,
             first_step=_first_step(*values, tolerance),
-            largest=max(_distances(*values), default=None),
+            largest=max((d for _, _, d in places if d is not None), default=None),
         )
 
 
 def _first_step(ours: Any, theirs: Any, tolerance: float | None) -> int | None:
     if not (isinstance(ours, list) and isinstance(theirs, list)):
         return None
-    for number, (value, other) in enumerate(zip(ours, theirs, strict=False), start=1):
-        if next(_leaves(value, other, "", tolerance), None) is not None:
+    for number, pair in enumerate(zip(ours, theirs, strict=False), start=1):
+        if any(reason is not None for _, reason, _ in _places(*pair, "", tolerance)):
             return number
     return min(len(ours), len(theirs)) + 1
 
 
-def _leaves(
+def _places(
     ours: Any, theirs: Any, where: str, tolerance: float | None
-) -> Iterator[tuple[str, str]]:
-    """Give every place that differs, and what stands there."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in sorted(ours.keys() | theirs.keys()):
-            pair = ours.get(key, _ABSENT), theirs.get(key, _ABSENT)
-            yield from _leaves(*pair, f"{where}.{key}", tolerance)
-    elif isinstance(ours, list) and isinstance(theirs, list):
-        for index, pair in enumerate(zip(ours, theirs, strict=False)):
-            yield from _leaves(*pair, f"{where}[{index}]", tolerance)
-        if len(ours) != len(theirs):
-            yield where, f"{len(ours)} values against {len(theirs)}"
-    elif not _same(ours, theirs, tolerance):
-        yield where, f"{_show(ours)} against {_show(theirs)}"
+) -> Iterator[tuple[str, str | None, float | None]]:
+    """Give every place, what differs there, and how far two finite numbers are apart.
+
+    Without recursion: values may be nested as deep as JSON allows.
+    """
+    rest = [(where, ours, theirs)]
+    while rest:
+        where, ours, theirs = rest.pop()
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            for key in sorted(ours.keys() | theirs.keys(), reverse=True):
+                rest.append((f"{where}.{key}", ours.get(key, _ABSENT), theirs.get(key, _ABSENT)))
+        elif isinstance(ours, list) and isinstance(theirs, list):
+            if len(ours) != len(theirs):
+                rest.append((where, _Length(len(ours)), _Length(len(theirs))))
+            for index in reversed(range(min(len(ours), len(theirs)))):
+                rest.append((f"{where}[{index}]", ours[index], theirs[index]))
+        elif _same(ours, theirs, tolerance):
+            yield where, None, _distance(ours, theirs)
+        else:
+            yield where, f"{_show(ours)} against {_show(theirs)}", _distance(ours, theirs)
+
+
+@dataclass(frozen=True)
+class _Length:
+    """Stands for the rest of two lists of unequal length."""
+
+    values: int
 
 
 def _same(ours: Any, theirs: Any, tolerance: float | None) -> bool:
@@ -232,17 +248,11 @@ def _same(ours: Any, theirs: Any, tolerance: float | None) -> bool:
     return bool(ours == theirs)
 
 
-def _distances(ours: Any, theirs: Any) -> Iterator[float]:
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in ours.keys() & theirs.keys():
-            yield from _distances(ours[key], theirs[key])
-    elif isinstance(ours, list) and isinstance(theirs, list):
-        for pair in zip(ours, theirs, strict=False):
-            yield from _distances(*pair)
-    elif _is_number(ours) and _is_number(theirs):
-        distance = abs(ours - theirs)
-        if math.isfinite(distance):
-            yield float(distance)
+def _distance(ours: Any, theirs: Any) -> float | None:
+    if not (_is_number(ours) and _is_number(theirs)):
+        return None
+    distance = float(abs(ours - theirs))
+    return distance if math.isfinite(distance) else None
 
 
 def _is_number(value: Any) -> bool:
@@ -253,5 +263,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, _Length):
+        return f"{value.values} values"
     text = "nothing" if value is _ABSENT else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

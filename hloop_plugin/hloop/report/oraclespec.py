@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from hloop import canonical
 from hloop.errors import HloopError, Problem
 from hloop.files import hash_file
 from hloop.plan.contract import format_problems
@@ -27,6 +28,9 @@ from hloop.report.oraclerows import RowRules
 
 OUTPUTS = {"rows": "rows.jsonl", "settings": "settings.json", "trace": "trace.jsonl"}
 """What a path may write: role and name in the run directory. It must write rows."""
+
+SEAL = "oracle.seal"
+"""The role of an input of every run; no file of a spec can have it."""
 
 _ANY = r"[^\x00]+"
 _PLACEHOLDER = re.compile(r"<([A-Za-z_][\w.]*)>")
@@ -109,11 +113,31 @@ class Spec:
     def path(self, template: str) -> Path:
         return self.repo_root / fill(template, str(self.repo_root), "")
 
-    def plan(self, path: str, workers: int, seconds: int) -> dict[str, Any]:
-        """Give the plan, of one job, that runs a path: ``slow`` or ``fast``."""
+    def seal(self, settings: Mapping[str, str]) -> bytes:
+        """Give what a run of the oracle has as an input, so that its head covers what it is for.
+
+        Args:
+            settings: what the verdict will be bound to, as :meth:`bound` gave it.
+        """
+        return canonical.dumps({"spec_sha256": self.sha256, "settings": dict(settings)})
+
+    def plan(
+        self, path: str, workers: int, seconds: int, sealed: Path | None = None
+    ) -> dict[str, Any]:
+        """Give the plan, of one job, that runs a path: ``slow`` or ``fast``.
+
+        Args:
+            sealed: the file that holds :meth:`seal`, absolute.
+        """
         command = self.command(path, workers)
         roles = [role for role in OUTPUTS if f"<outputs.{role}>" in self.document["paths"][path]]
         resource = self.document.get("resource", "gpu")
+        inputs = {
+            name: (template, self.path(template))
+            for name, template in self.document["files"].items()
+        }
+        if sealed is not None:
+            inputs[SEAL] = (str(sealed).replace("{", "{{").replace("}", "}}"), sealed)
         return {
             "schema_version": PLAN_SCHEMA,
             "plan_id": f"{self.document['oracle_id']}_{path}",
@@ -125,11 +149,11 @@ class Spec:
                     "command": command,
                     "inputs": [
                         {
-                            "role": name,
+                            "role": role,
                             "path": template,
-                            "sha256": hash_file(self.path(template), follow=True).sha256,
+                            "sha256": hash_file(path, follow=True).sha256,
                         }
-                        for name, template in self.document["files"].items()
+                        for role, (template, path) in inputs.items()
                     ],
                     "outputs": [
                         {"role": role, "path": f"{{run_dir}}/{OUTPUTS[role]}", "compare": "none"}
@@ -170,13 +194,14 @@ class Spec:
             **{f"outputs.{role}": f"{{run_dir}}/{name}" for role, name in OUTPUTS.items()},
         }
 
-    def settings_of(self, path: str, command: list[str]) -> dict[str, str] | None:
+    def settings_of(self, path: str, command: list[str], cwd: str = "") -> dict[str, str] | None:
         """Say what a command runs this path with; None where it is another command.
 
         Seeds, outputs and the Python are free. A file counts by its digest as it is now.
 
         Args:
             command: with ``{repo_root}`` filled in, and with any run directory.
+            cwd: where it runs, if that is not the repository root.
         """
         pattern = "".join(
             r"(?:[^\x00-][^\x00]*\x00)+" if item == "<seeds>" else rf"{self._item(item)}\x00"
@@ -195,9 +220,15 @@ class Spec:
         for name, value in zip(names, match.groups(), strict=True):
             kind, _, rest = name.partition(".")
             if kind == "files":
-                settings[f"{rest}_sha256"] = hash_file(self.path(value), follow=True).sha256
-            elif kind in ("settings", "workers"):
-                settings[rest or kind] = value
+                settings[f"{rest}_sha256"] = hash_file(
+                    self.repo_root / cwd / value, follow=True
+                ).sha256
+            elif (
+                kind in ("settings", "workers")
+                # What stands there twice must be the same twice.
+                and settings.setdefault(rest or kind, value) != value
+            ):
+                return None
         return settings
 
     def _item(self, item: str) -> str:
@@ -240,5 +271,11 @@ def _problems(document: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem("setting_unused", f"paths.{path}", found, action=action)
     if "<workers>" not in json.dumps(fast):
         yield Problem("placeholder_missing", "paths.fast", "the command does not take <workers>")
+    taken = {"workers", "code_sha256", *(f"{name}_sha256" for name in document["files"])}
+    taken |= {f"{name}_version" for name in document.get("packages", ())}
+    for name in taken & document["settings"].keys():
+        yield Problem("name_taken", f"settings.{name}", f"a verdict has a {name} of its own")
+    if "code" in document["files"]:
+        yield Problem("name_taken", "files.code", "a verdict has a code_sha256 of its own")
     for name in set(document["ignore"]) & {*document["identity"], *document.get("tolerances", {})}:
         yield Problem("ignored_twice", f"ignore.{name}", f"{name} has another part as well")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hloop.errors import Problem, ReportError
-from hloop.files import hash_file
-from hloop.report.load import RunReport, load_report
+from hloop.plan.document import parse_document
+from hloop.report.load import RunReport, load_report, unaltered_output
 from hloop.report.oracle import read_settings
 from hloop.report.oraclerows import Row, RowRules, compare_rows, read_rows
 
@@ -33,7 +33,7 @@ def compare_paired(baseline: Path, candidate: Path, rules: RowRules) -> dict[str
 
     Raises:
         ReportError: a run cannot be read, is one of the slow path, or the two are of another
-            schedule or number of workers.
+            schedule, number of workers or order of seeds.
     """
     first, second = load_report(baseline), load_report(candidate)
     if first.path.samefile(second.path):
@@ -49,6 +49,11 @@ def compare_paired(baseline: Path, candidate: Path, rules: RowRules) -> dict[str
             "Rows of another schedule or number of workers are no pairs",
         )
         raise ReportError(problem, file=second.path)
+    if _seeds(first) != _seeds(second):
+        what = "the candidate ran other seeds, or in another order"
+        action = "Which episodes share a batch depends on them: rows of another order are no pairs"
+        problem = Problem("other_seeds", "seeds", what, "those of the baseline", action)
+        raise ReportError(problem, file=second.path)
     comparison = compare_rows(rows, other, rules)
     return {
         "passed": comparison.equal,
@@ -62,16 +67,10 @@ def compare_paired(baseline: Path, candidate: Path, rules: RowRules) -> dict[str
 def _outputs(report: RunReport, role: str) -> list[Path]:
     """Give the outputs of this role of the jobs that have both roles, unaltered."""
     found = []
-    for job in report.jobs.values():
-        outputs = {entry.get("role"): entry for entry in job.get("outputs") or ()}
-        if not {"rows", "settings"} <= outputs.keys():
-            continue
-        entry = outputs[role]
-        path = Path(str(entry["path"]).replace("${RUN_DIR}", str(report.run_dir), 1))
-        if hash_file(path).sha256 != entry.get("sha256"):
-            problem = Problem("altered", "", "it has not the digest that the run's report gives")
-            raise ReportError(problem, file=path)
-        found.append(path)
+    for job_id, job in report.jobs.items():
+        roles = {entry.get("role") for entry in job.get("outputs") or ()}
+        if {"rows", "settings"} <= roles and (path := unaltered_output(report, job_id, role)):
+            found.append(path)
     if not found:
         what = "no job has outputs of the roles rows and settings"
         raise ReportError(Problem("no_rows", "jobs", what), file=report.path)
@@ -97,6 +96,12 @@ def _schedule(report: RunReport) -> tuple[str, str]:
         what = "the jobs of this run have several schedules or numbers of workers"
         raise ReportError(Problem("other_schedule", "jobs", what), file=report.path)
     return found.pop()
+
+
+def _seeds(report: RunReport) -> list[Any]:
+    """Give the seeds of each job, in their order, where its settings have them."""
+    settings = [parse_document(path) for path in _outputs(report, "settings")]
+    return [found.get("seeds") for found in settings if isinstance(found, dict)]
 
 
 def _rows(report: RunReport, rules: RowRules) -> list[Row]:

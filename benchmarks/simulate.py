@@ -1,4 +1,4 @@
-"""What the simulation of a job costs, and whether that grows with the number of jobs.
+"""What the simulation of a job costs, in CPU and wall time, and how that grows with their number.
 
 Plans in the paper's shape, with two chains to follow each rollout: rollouts on as many devices
 as there are, a diagnosis after each, one selection at the end. The engine alone (no file, one
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from hloop.schedule.events import EngineSettings, JobNode, Mode, SlotKind
 from hloop.schedule.simulate import simulate
-from measuring import finish, run
+from measuring import Cost, finish, middle, run
 
 DEVICES = 1000
 CPU_WORKERS = 256
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
 
-    cost: dict[Mode, dict[int, float]] = {mode: {} for mode in Mode}
+    cost: dict[Mode, dict[int, Cost]] = {mode: {} for mode in Mode}
     for jobs in options.jobs:
         nodes = make_nodes(jobs)
         durations = {node.job_id: node.expected_ns or 0 for node in nodes}
@@ -75,35 +75,46 @@ def main() -> None:
             settings = EngineSettings(mode, tuple(range(DEVICES)), CPU_WORKERS, 2)
             measured = []
             for _ in range(options.repetitions):
-                started = time.process_time()
+                wall, cpu = time.perf_counter(), time.process_time()
                 simulate(settings, nodes, durations)
-                measured.append((time.process_time() - started) / len(nodes))
-            cost[mode][jobs] = median(measured)
+                measured.append(Cost(time.perf_counter() - wall, time.process_time() - cpu))
+            cost[mode][jobs] = middle(measured)
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "plan.json").write_text(json.dumps(document(make_nodes(options.jobs[-1]))))
         argv = [sys.executable, "-m", "hloop", "simulate", "plan.json", "--modes", "hloop"]
         command = run(argv, Path(folder))
 
-    print(f"CPU microseconds per job on {DEVICES} devices; medians of {options.repetitions}")
-    print(f"  {'mode':<11}" + "".join(f"{jobs:>12,} jobs" for jobs in options.jobs))
+    first, last = options.jobs[0], options.jobs[-1]
+    print(
+        f"microseconds per job on {DEVICES} devices, CPU / wall; medians of {options.repetitions}"
+    )
+    heads = "".join(f"{jobs:>12,} jobs" for jobs in options.jobs)
+    print(f"  {'mode':<11}{heads}   CPU, last over first")
+    growth = {}
     for mode, costs in cost.items():
-        print(f"  {mode:<11}" + "".join(f"{costs[jobs] * 1e6:17.1f}" for jobs in options.jobs))
+        cells = "".join(
+            f"{costs[jobs].cpu / jobs * 1e6:9.1f} /{costs[jobs].wall / jobs * 1e6:6.1f}"
+            for jobs in options.jobs
+        )
+        growth[mode] = (costs[last].cpu / last) / (costs[first].cpu / first)
+        print(f"  {mode:<11}{cells}   {growth[mode]:.2f}")
+    print(f"  growth of log(jobs), last over first: {math.log(last) / math.log(first):.2f}")
     print(
         f"hloop simulate of {options.jobs[-1]:,} jobs, plan file and all: "
-        f"{command.cpu:.1f} s of CPU, {command.wall:.1f} s"
+        f"{command.cpu:.1f} s of CPU, {command.wall:.1f} s of wall clock"
     )
-    first, last = options.jobs[0], options.jobs[-1]
     finish(
         {
             "us_per_job": {
-                mode: {str(jobs): round(value * 1e6, 1) for jobs, value in costs.items()}
+                mode: {
+                    str(jobs): round(value.cpu / jobs * 1e6, 1) for jobs, value in costs.items()
+                }
                 for mode, costs in cost.items()
             },
-            "last_over_first": {
-                m: round(costs[last] / costs[first], 3) for m, costs in cost.items()
-            },
+            "last_over_first": {mode: round(value, 3) for mode, value in growth.items()},
             "command_cpu_seconds": round(command.cpu, 2),
+            "command_wall_seconds": round(command.wall, 2),
         }
     )
 

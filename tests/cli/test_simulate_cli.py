@@ -79,7 +79,12 @@ def test_jitter_is_told_with_its_spread(hloop: Any, plan: Path):
     ("options", "found"),
     [
         (("--devices", "1"), "the plan pins 2, and there are to be 1"),
+        (("--devices", "0", "--placement", "any"), "Its gpu jobs need at least one"),
         (("--devices", "two"), "'two' is not possible; expected numbers of devices"),
+        (("--devices", "9" * 5000), "each below 100,000"),
+        (("--jitter", "inf"), "less than or equal to 5"),
+        (("--jitter", "nan"), "Invalid value for '--jitter'"),
+        (("--default-seconds", "inf"), "less than or equal to 1000000000"),
         (("--modes", "hloop,hloop"), "'hloop, hloop' is not possible"),
         (("--durations", "nothing"), "it cannot be read"),
     ],
@@ -99,6 +104,36 @@ def test_a_job_that_a_file_does_not_name_takes_what_the_plan_expects(
     outcome = hloop("simulate", plan, "--durations", tmp_path / "times.json", "--json").document
     assert outcome["durations"]["jobs_by_plan"] == 2
     assert outcome["predictions"][0]["makespan_seconds"] == 20 + 3 + 1
+
+
+def test_times_of_jobs_that_the_plan_lacks_are_told(hloop: Any, plan: Path, tmp_path: Path):
+    (tmp_path / "times.json").write_text('{"r0": 20, "r_0": 30, "r9": 1}')
+    outcome = hloop("simulate", plan, "--durations", tmp_path / "times.json")
+    assert "2 times are of jobs that the plan does not have" in outcome.out
+
+
+def test_the_largest_jitter_gives_numbers(hloop: Any, plan: Path):
+    outcome = hloop("simulate", plan, "--modes", "hloop", "--jitter", "5", "--json")
+    assert outcome.document["predictions"][0]["makespan_with_jitter"]["maximum"] > 0
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "hloop_run.json", "protocol.json"])
+def test_out_leaves_runs_and_benchmarks_alone(hloop: Any, plan: Path, tmp_path: Path, name: str):
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / name).touch()
+    outcome = hloop("simulate", plan, "--modes", "hloop", "--out", tmp_path / "used")
+    assert (outcome.code, f"{name} lies there" in outcome.err) == (2, True)
+    assert not (tmp_path / "used/simulation.json").exists()
+
+
+def test_a_plan_of_cpu_jobs_has_no_device_that_could_be_idle(hloop: Any, plan: Path):
+    document = json.loads(plan.read_bytes())
+    for job in document["jobs"]:
+        job.pop("cuda_visible_devices", None)
+        job["resource"] = "cpu"
+    plan.write_text(json.dumps(document))
+    row = hloop("simulate", plan, "--modes", "hloop").out.splitlines()[3].split()
+    assert (row[0], row[2], row[-1]) == ("0", "4.000", "-")
 
 
 def test_jobs_without_a_time_are_no_answer(hloop: Any, plan: Path):

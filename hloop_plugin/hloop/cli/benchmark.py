@@ -102,8 +102,8 @@ def command(
         durations=None if durations is None else str(durations.absolute()),
     )
     benchmark = Benchmark(prepared.plan, protocol, run_dir, root, lease_dir)
-    benchmark.check(config)
     try:
+        benchmark.check(config)
         with benchmark.claimed():
             summary, agree = _measure(benchmark)
     except KeyboardInterrupt:

@@ -31,7 +31,7 @@ from hloop.provenance.verify import Verdict, verify
 from hloop.report.benchmark import BenchmarkPaths, PlannedRun, Protocol, repetition_label
 from hloop.report.decision import decision_hash
 from hloop.report.load import load_report
-from hloop.run.execution import check_demands, check_may_begin, execute
+from hloop.run.execution import NeverBegan, check_demands, check_may_begin, execute
 from hloop.run.page import is_wanted, make_page
 from hloop.run.settings import RunSettings
 from hloop.run.surroundings import Surroundings, other_runs
@@ -233,12 +233,15 @@ class Benchmark:
             surroundings.look()
             return is_alive()
 
-        execution = execute(
-            self.paths.plan,
-            rendered,
-            given,
-            watch=lambda is_alive: watch(lambda: alive(is_alive)),
-        )
+        try:
+            execution = execute(
+                self.paths.plan,
+                rendered,
+                given,
+                watch=lambda is_alive: watch(lambda: alive(is_alive)),
+            )
+        except NeverBegan:
+            raise self.interrupted() from None
         completed = execution.report["status"] == "completed"
         if completed:
             noticed = json.dumps(surroundings.result(), indent=2).encode() + b"\n"

@@ -109,7 +109,8 @@ def simulation(
 def _complete(
     plan: Plan, durations: Durations, default_seconds: float | None
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Give a time for every job, and how many of them are the plan's or the default."""
+    """Give a time for every job, and how many of them are the plan's or the default, and how
+    many times are of no job."""
     times = dict(durations.seconds_ns)
     expected = {
         job_id: value
@@ -131,7 +132,11 @@ def _complete(
             )
         )
     times |= dict.fromkeys(missing, round((default_seconds or 0.0) * 1e9))
-    counts = {"jobs_by_plan": len(expected), "jobs_by_default": len(missing)}
+    counts = {
+        "jobs_by_plan": len(expected),
+        "jobs_by_default": len(missing),
+        "times_unused": len(times) - len(plan.jobs),
+    }
     # In the order of the plan, so that noise falls on the same jobs wherever times come from.
     return {job.job_id: times[job.job_id] for job in plan.jobs}, counts
 
@@ -139,15 +144,14 @@ def _complete(
 def _checked_counts(question: Question, pinned: int) -> tuple[int, ...]:
     for count in question.devices:
         if question.pins is Pins.PINNED and count < pinned or pinned and not count:
-            raise DeviceError(
-                Problem(
-                    "too_few_devices",
-                    "--devices",
-                    f"the plan pins {pinned}, and there are to be {count}",
-                    action="Say --placement any (pins are preferences) or --placement modulo "
-                    "(they are dealt anew)",
-                )
+            found = f"the plan pins {pinned}, and there are to be {count}"
+            action = (
+                "Say --placement any (pins are preferences) or --placement modulo (they are dealt "
+                "anew)"
+                if count
+                else "Its gpu jobs need at least one"
             )
+            raise DeviceError(Problem("too_few_devices", "--devices", found, action=action))
     return question.devices or (pinned,)
 
 

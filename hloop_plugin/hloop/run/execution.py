@@ -35,6 +35,10 @@ Watch = Callable[[Callable[[], bool]], None]
 """Shows a run. It is given what says whether Snakemake is alive, and returns after it ended."""
 
 
+class NeverBegan(HloopError):
+    """A run that a signal stopped before it began."""
+
+
 @dataclass(frozen=True)
 class Execution:
     """How a run went.
@@ -151,7 +155,7 @@ def execute(
     except (OSError, ValueError):
         if received and not begun:
             name = signal.Signals(received[0]).name
-            raise HloopError(Problem("stopped", "", f"{name} came before the run began")) from None
+            raise NeverBegan(Problem("stopped", "", f"{name} came before the run began")) from None
         end = "\n".join(printed.splitlines()[-40:])
         raise HloopError(
             Problem("no_report", "", f"Snakemake ended with {code} and left no report:\n{end}")

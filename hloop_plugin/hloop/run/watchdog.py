@@ -9,6 +9,7 @@ does not matter what becomes of the time of day.
 from __future__ import annotations
 
 import glob
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -81,7 +82,7 @@ class Watchdog:
             patterns = [watch_parts(text) for text in watch]
             for item in attempt.job.outputs:
                 if item.directory:  # Its own size says nothing of what lies in it.
-                    below = Path(item.path).relative_to(run.root).parts
+                    below = os.path.relpath(item.path, run.root).split(os.sep)
                     patterns.append((*map(glob.escape, below), "**", "*"))
             self._signs[attempt.name] = Signs(
                 {path.stem: path for path in logs}

@@ -129,16 +129,17 @@ class Executor(RealExecutor):
             goodbye = self._client.close() or self._close_for_supervisor()
         if self._run_lock is not None:
             self._run_lock.release()
-        self._signals.restore()
         os.environ.update(self._switch)
+        # A signal that comes now ends the wait for the page, and no more.
+        self._signals.take(signal.default_int_handler)
         if goodbye is not None:
             say_goodbye(goodbye, self.logger.info, claimed=self._claimed)
+        self._signals.restore()
 
     def cancel(self) -> None:
         # Snakemake cannot go on.
         if self._client is not None:
-            reason = "an error in Snakemake, of which its own log tells"
-            self._client.send({"do": "stop", "reason": reason})
+            self._client.stop("an error in Snakemake, of which its own log tells")
         self.shutdown()
 
     @property

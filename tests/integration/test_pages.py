@@ -78,5 +78,15 @@ def test_it_is_neither_evidence_nor_in_the_way_of_it(workspace, make_job, html):
     assert with_page == verify(html.parent)
 
 
+def test_a_signal_while_it_is_made_leaves_no_lock(workspace, make_job):
+    workspace.plan(make_job("a"))
+    process = workspace.start(workspace.snakemake_argv(), env=ON)
+    for line in process.stdout:
+        if line.startswith("head: "):
+            process.send_signal(signal.SIGHUP)
+    process.wait(60)
+    assert list(workspace.root.glob(".snakemake/locks/*")) == []
+
+
 def test_what_goes_wrong_with_it_is_one_line(tmp_path):
     assert page.make_page(tmp_path).startswith("report.html was not made: ")

@@ -81,6 +81,17 @@ def test_a_signal_becomes_a_stop_by_its_name(ear: Ear, tmp_path: Path) -> None:
     assert "the run was stopped: SIGTERM" in ear.next()["message"]
 
 
+def test_a_supervisor_that_a_job_has_stopped_is_woken_up_to_stop_it(
+    ear: Ear, tmp_path: Path
+) -> None:
+    ear.rule("r", "kill -STOP $PPID; touch done; sleep 60", tmp_path)
+    wait_for((tmp_path / "done").exists, "the supervisor to be stopped")
+    ear.client.stop_from_signal(signal.SIGTERM)
+    while (message := ear.next())["say"] != "ended":
+        pass
+    assert message["status"] == "cancelled"
+
+
 def test_a_killed_supervisor_is_noticed(ear: Ear) -> None:
     assert ear.kill_supervisor() == "the supervisor ended with -9"
 

@@ -62,6 +62,13 @@ class SupervisorClient:
         with self._lock, contextlib.suppress(OSError):
             self._socket.sendall(encode(message))
 
+    def stop(self, reason: str) -> None:
+        """Ask for everything to be stopped, for a reason that the records have."""
+        self.send({"do": "stop", "reason": reason})
+        # It may be stopped itself, by a job, and would not hear of it.
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGCONT)
+
     def stop_from_signal(self, number: int) -> None:
         """Ask for everything to be stopped. Safe in a signal handler."""
         with contextlib.suppress(OSError):
@@ -105,7 +112,7 @@ class SupervisorClient:
                 for key, _ in selector.select():
                     if key.fileobj == self._stop_read:
                         for number in os.read(self._stop_read, CHUNK):
-                            self.send({"do": "stop", "reason": signal.Signals(number).name})
+                            self.stop(signal.Signals(number).name)
                         continue
                     data = self._receive()
                     if not data:

@@ -48,6 +48,8 @@ def make_page(run_dir: str | Path) -> str:
             # Ctrl-C ends the waiting, and with it this process.
             start_new_session=True,
         )
+    except KeyboardInterrupt:
+        reason = "a signal came"
     except subprocess.TimeoutExpired:
         reason = f"it took more than {LIMIT_SECONDS} s"
     except OSError as error:

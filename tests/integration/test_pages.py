@@ -84,7 +84,7 @@ def test_a_signal_while_it_is_made_leaves_no_lock(workspace, make_job):
     for line in process.stdout:
         if line.startswith("head: "):
             process.send_signal(signal.SIGHUP)
-    process.wait(60)
+    workspace.finish(process)
     assert list(workspace.root.glob(".snakemake/locks/*")) == []
 
 

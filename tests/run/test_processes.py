@@ -17,7 +17,7 @@ from supervised import is_alive, wait_for
 
 # Writes down what a process sees of itself.
 LOOK = """
-import json, os, sys
+import json, os, resource, sys
 fds = {}
 for fd in os.listdir("/proc/self/fd"):
     try:
@@ -27,13 +27,16 @@ for fd in os.listdir("/proc/self/fd"):
 path, *argv = sys.argv[1:]
 with open(path, "w") as file:
     json.dump({"argv": argv, "cwd": os.getcwd(), "session": os.getsid(0), "pid": os.getpid(),
-               "stdin": os.readlink("/proc/self/fd/0"), "fds": fds}, file)
+               "stdin": os.readlink("/proc/self/fd/0"), "fds": fds, "umask": os.umask(0),
+               "limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0]}, file)
 """
 
 # Starts its arguments as a job, and nothing that it inherited is in the way.
 STARTER = """
-import os, sys
+import os, resource, sys
 from hloop.run.processes import Lifeline, spawn
+os.umask(0o027)
+resource.setrlimit(resource.RLIMIT_NOFILE, (99, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 pid = spawn(sys.argv[2:], cwd=sys.argv[1], environment=os.environ, lifeline=Lifeline())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
@@ -82,6 +85,10 @@ def test_a_job_runs_in_its_folder(seen: dict[str, Any], tmp_path: Path) -> None:
 
 def test_a_job_leads_a_session_of_its_own(seen: dict[str, Any]) -> None:
     assert seen["session"] == seen["pid"]
+
+
+def test_umask_and_limits_are_inherited(seen: dict[str, Any]) -> None:
+    assert (seen["umask"], seen["limit"]) == (0o027, 99)
 
 
 def test_standard_input_is_empty(seen: dict[str, Any]) -> None:

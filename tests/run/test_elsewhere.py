@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hloop.devices.leases import LeaseFolder
 from hloop.errors import HloopError, RunDirectoryError
+from hloop.locks import Holder, Lock
 from hloop.run import elsewhere
 from hloop.run.journal import read_journal
 from hloop.run.settings import RunSettings
@@ -65,6 +67,26 @@ def test_a_missing_device_is_said_before_anything_is_written(tmp_path: Path) -> 
     with pytest.raises(HloopError, match="needs device 5"):
         run_of(tmp_path, plan)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_job_waits_for_the_device_that_another_run_has_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leases = LeaseFolder.open(tmp_path / "leases")
+    lease = leases.try_lease("simulated-0")
+    assert isinstance(lease, Lock)
+    lease.say(Holder("/other", "s", "b", 7, 9, "ada", "node", "2026-03-01T08:00:00Z"))
+    job_a = job("a", "true", "gpu", cuda_visible_devices="0")
+    run = run_of(tmp_path, job_a, lease_dir=str(leases.path))
+    thread = threading.Thread(target=run.run_job, args=("a",))
+    thread.start()
+    wait_for(lambda: events(run, "job_waiting"), "the wait")
+    lease.release()
+    thread.join()
+    leases.close()
+    said = capsys.readouterr().err
+    assert said.startswith("hloop: a waits: device 0 is held by the run /other, job b (pid 7")
+    assert events(run, "job_ended")[0]["status"] == "completed"
 
 
 def test_a_job_leaves_the_same_records_as_under_hloop(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,8 @@ def run_job(run: WorkflowRun, job_id: str) -> None:
     client.send({"do": "ready", "jobs": [job_id]})
     try:
         while (answer := answers.get())["say"] in ("waiting", "started"):
-            continue
+            if answer["say"] == "waiting":
+                print(f"hloop: {job_id} waits: {answer['reason']}", file=sys.stderr, flush=True)
     finally:
         client.close()
     if answer.get("status") != "completed":

@@ -67,7 +67,7 @@ def _lease(folder: LeaseFolder, device: Device, machine: str) -> dict[str, Any]:
     try:
         held, holder = folder.holder(key)
     except OSError as error:
-        return {"key": key, "held": None, "holder": None, "problem": str(error)}
+        return {"key": key, "held": None, "holder": None, "problem": folder.why_not(key, error)}
     said = None if holder is None else holder.to_dict()
     return {"key": key, "held": held, "holder": said, "problem": None}
 

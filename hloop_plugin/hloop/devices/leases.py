@@ -151,6 +151,10 @@ class LeaseFolder:
         except FileNotFoundError:
             return False, None
 
+    def why_not(self, key: str, error: OSError) -> str:
+        """Say why the files of a lease cannot be opened or locked."""
+        return f"{self.path}/{error.filename or key}: {error.strerror or error}"
+
 
 def _make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)

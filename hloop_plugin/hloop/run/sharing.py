@@ -240,8 +240,7 @@ class Sharing:
                 self._turns[device] = turn
             lease = self._folder.try_lease(key)
         except OSError as error:
-            path = f"{self._folder.path}/{error.filename or key}"
-            self._blocked[device] = Blocked(device, None, f"{path}: {error.strerror or error}")
+            self._blocked[device] = Blocked(device, None, self._folder.why_not(key, error))
             return device in self._turns
         if isinstance(lease, Lock):
             self._spare[device] = lease

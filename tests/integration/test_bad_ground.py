@@ -49,20 +49,21 @@ def test_an_error_in_the_thread_that_listens_fails_the_run(workspace, broken):
         "snakemake",
         "from hloop.run import client\n"
         "def bug(*_args): raise ZeroDivisionError('a bug')\n"
-        "client.SupervisorClient._remember = bug",
+        "client.SupervisorClient._receive = bug",
     )
     assert result.returncode == 1
     assert workspace.report()["status"] in ("failed", "interrupted")
     assert workspace.jobs()["b"]["status"] != "completed"
 
 
-def test_an_error_while_all_jobs_are_given_back_ends_snakemake(workspace, broken):
+@pytest.mark.parametrize("where", ["bug", "lambda self: setattr(self, '_on_death', bug)"])
+def test_an_error_while_all_jobs_are_given_back_ends_snakemake(workspace, broken, where):
     result = broken(
         "snakemake",
         "from hloop.run import client\n"
         "def bug(*_args): raise ZeroDivisionError('a bug')\n"
-        "client.SupervisorClient._remember = bug\n"
-        "client.SupervisorClient._end_leftovers = lambda self: setattr(self, '_on_death', bug)",
+        "client.SupervisorClient._receive = bug\n"
+        f"client.SupervisorClient._end_leftovers = {where}",
     )
     assert result.returncode == 1
     assert workspace.jobs()["b"]["status"] == "cancelled"

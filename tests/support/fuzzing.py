@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import typer
 from hloop.cli import main as main_module
+from hloop.cli.main import application
 from mutations import as_json, change_bytes, change_document
 
 
@@ -37,8 +40,7 @@ Ask = Callable[..., Answer]
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Run ``hloop`` with these arguments."""
-    # Typer makes the commands anew at every call, which takes longer than most of them.
-    monkeypatch.setattr(main_module, "app", typer.main.get_command(main_module.app))
+    monkeypatch.setattr(main_module, "application", lambda *_wanted: _all_commands())
 
     def call(*arguments: object) -> Answer:
         monkeypatch.setattr(sys, "argv", ["hloop", *map(str, arguments)])
@@ -48,6 +50,12 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return Answer(int(end.value.code or 0), captured.out, captured.err)
 
     return call
+
+
+@cache
+def _all_commands() -> Any:
+    """Typer makes the commands anew at every call, which takes longer than most of them."""
+    return typer.main.get_command(application())
 
 
 @dataclass(frozen=True)

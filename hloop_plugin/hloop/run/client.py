@@ -86,21 +86,21 @@ class SupervisorClient:
 
     def _listen(self) -> None:
         try:
-            trouble = self._serve()
-        except Exception as error:
-            trouble = f"what it said could not be used: {type(error).__name__}: {error}"
-            # It takes this for our death, and stops everything.
-            self._socket.shutdown(socket.SHUT_RDWR)
-        if self._goodbye is None:
-            self._process.wait()
-            self._end_leftovers()
             try:
+                trouble = self._serve()
+            except Exception as error:
+                trouble = f"what it said could not be used: {type(error).__name__}: {error}"
+                # It takes this for our death, and stops everything.
+                self._socket.shutdown(socket.SHUT_RDWR)
+            if self._goodbye is None:
+                self._process.wait()
+                self._end_leftovers()
                 self._on_death(trouble)
-            except BaseException:
-                # Snakemake would wait for jobs that nobody gives back.
-                with contextlib.suppress(OSError):
-                    traceback.print_exc()
-                os._exit(1)
+        except BaseException:
+            # Snakemake would wait for jobs that nobody gives back.
+            with contextlib.suppress(OSError):
+                traceback.print_exc()
+            os._exit(1)
 
     def _serve(self) -> str:
         """Read until the supervisor closes its end. Gives what it said last of its trouble."""

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import StringIO
 
 import pytest
 from drawn_runs import drawn_run
+from hloop.cli.live import Progress, lanes, span
 from hloop.provenance.host import boot_id
 from hloop.run.runlock import RunLock
+from rich.console import Console
 from synthetic_run import SyntheticRun
 
 
@@ -44,6 +47,35 @@ def test_a_run_that_goes_on_shows_what_each_slot_does(hloop, executed):
         ["device", "0", "idle"],
         ["device", "1", "rollout_b"],
     ]
+
+
+def test_a_device_that_another_run_holds_is_not_idle(hloop, executed):
+    executed.add("job_waiting", 12, job="x", devices=[dict(device=0, holder=None, problem=None)])
+    journal(executed)
+    lines = hloop("watch", executed.paths.root, "--once").out.splitlines()
+    assert lines[0].split() == ["device", "0", "held", "by", "another", "run"]
+
+
+def test_a_narrow_terminal_shows_each_slot_in_one_line(hloop, executed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "24")
+    lines = hloop("watch", executed.paths.root, "--once").out.splitlines()
+    assert [line[:8] for line in lines[:2]] == ["device 0", "device 1"]
+
+
+def test_a_low_terminal_shows_how_much_is_done_before_it_shows_every_slot():
+    progress = Progress(5)
+    progress.lanes = {f"device {number}": ("j", 0.0) for number in range(64)}
+    console = Console(width=60, height=10, file=StringIO())
+    console.print(lanes(progress, height=10))
+    shown = console.file.getvalue().splitlines()
+    assert (len(shown), shown[5].split()[:4]) == (8, ["…", "and", "59", "more"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(119.4, "119 s"), (200, "3 min 20 s"), (36_300, "10 h 05 min")]
+)
+def test_hours_are_not_told_in_seconds(seconds, text):
+    assert span(seconds) == text
 
 
 def test_to_go_on_is_a_yes(hloop, executed):
@@ -89,4 +121,4 @@ def test_the_time_left_comes_from_a_former_run(hloop, executed, tmp_path):
     names = ("rollout_a", "rollout_b", "diagnose_a", "diagnose_b", "select")
     former.write_text(json.dumps({name: 5000 for name in names}))
     out = hloop("watch", executed.paths.root, "--once", "--durations", former).out
-    assert "s left" in out
+    assert " left" in out

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
+
 import pytest
-from drawn_runs import completed_run, failed_run, paused_run, waves_run
+from drawn_runs import completed_run, drawn_run, failed_run, paused_run, waves_run
 from hloop.report.charts import timeline_chart
 from hloop.report.load import load_report
 from hloop.report.rundata import read_run, run_band, timeline_data
 from hloop.report.runpage import run_page
 from hloop.report.timeline import band, stages_of
 from hloop.report.whenpage import idle_section
+from hloop.run.runlock import RunLock
 
 
 def drawn(run):
@@ -115,6 +118,19 @@ def test_a_run_without_a_report_is_shown_as_far_as_its_journal_goes(tmp_path):
     run.paths.report.unlink()
     data = read_run(run.paths.root, with_verdict=False)
     assert (data.has_report, data.document["status"]) == (False, "completed")
+
+
+def test_a_run_that_goes_on_is_told_to_and_so_are_its_jobs(tmp_path):
+    run = drawn_run(tmp_path)
+    run.run("rollout_a", 10, 110)
+    run.ready("rollout_b", 9)
+    run.started("rollout_b", 10)
+    run.paths.journal.write_text("".join(json.dumps(event) + "\n" for event in run.events))
+    lock = RunLock.take(run.paths)
+    data = read_run(run.paths.root, with_verdict=True)
+    lock.release()
+    told = [data.document["status"], *(job["status"] for job in data.jobs), data.verdict]
+    assert told == ["under way", "completed", "running", "waiting", "waiting", "waiting", None]
 
 
 def test_a_run_whose_plan_is_gone_has_no_dependencies(tmp_path):

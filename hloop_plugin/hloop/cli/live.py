@@ -59,6 +59,7 @@ class Progress:
         total: how many jobs it has.
         done: how many jobs ended in which way.
         lanes: by slot the job in it and since when, in seconds since the run started.
+        held: by slot why nothing starts there just now, though a job is ready for it.
         start: the event that began the run, or the session of it that goes on.
         over: the jobs that have ended or never start.
         took: seconds that jobs took which have ended.
@@ -69,6 +70,7 @@ class Progress:
         self.total = total
         self.done: dict[str, int] = {}
         self.lanes: dict[str, tuple[str, float] | None] = {}
+        self.held: dict[str, str] = {}
         self.start: Event | None = None
         self.over: set[str] = set()
         self.took: dict[str, float] = {}
@@ -99,7 +101,7 @@ class Progress:
             case "run_started" | "run_resumed":
                 self.start, self.status, self._end = event, None, None
                 self._zero = _zero(event)
-                self.lanes, self.done, self.over = {}, {}, set()
+                self.lanes, self.held, self.done, self.over = {}, {}, {}, set()
                 for device in event["devices"]:
                     self.lanes[f"device {device['logical']}"] = None
                 simulated = any(device["simulated"] for device in event["devices"])
@@ -110,8 +112,11 @@ class Progress:
                     self.over = {entry["job"] for entry in event["kept"]}
                     text += "".join(f"\n{line}" for line in _decisions(event))
             case "job_waiting":
-                why = (Blocked.from_dict(entry).text for entry in event["devices"])
-                text = f"{job} waits: {'; '.join(why)}"
+                blocked = [Blocked.from_dict(entry) for entry in event["devices"]]
+                for entry in blocked:
+                    slot = f"device {entry.device}"
+                    self.held[slot] = entry.text.removeprefix(f"{slot} is ")
+                text = f"{job} waits: {'; '.join(entry.text for entry in blocked)}"
             case "leases" if event["remark"]:
                 text = f"leases are kept in {event['folder']}: {event['remark']}"
             case "device_lost":
@@ -119,6 +124,7 @@ class Progress:
             case "job_started":
                 slot = self._slots[job] = event["slot"] or "elsewhere"
                 self.lanes[slot] = (job, offset)
+                self.held.pop(slot, None)
                 text = f"{job} started on {slot}"
             case "job_gone":
                 if slot := self._slots.get(job):
@@ -190,7 +196,7 @@ def show(
     console = Console(stderr=True)
     with Live(
         console=console,
-        get_renderable=lambda: lanes(progress, left(progress)),
+        get_renderable=lambda: lanes(progress, left(progress), console.height),
         refresh_per_second=8,
         transient=True,
     ):
@@ -205,34 +211,57 @@ def show(
                 console.print(line, markup=False, highlight=False)
 
 
-def lanes(progress: Progress, left: float | None = None) -> Any:
-    """One row per slot with its job, above a bar of what is done."""
+def lanes(progress: Progress, left: float | None = None, height: int | None = None) -> Any:
+    """One row per slot with its job, above a bar of what is done.
+
+    Args:
+        height: how many lines there is room for; None for as many as it takes.
+    """
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
     now = progress.elapsed
+    rows = sorted(progress.lanes.items(), key=lambda lane: _place(lane[0]))
+    room = len(rows) if height is None else max(1, height - 4)
     table = Table.grid(padding=(0, 2))
-    for slot, entry in sorted(progress.lanes.items(), key=lambda lane: _place(lane[0])):
-        if entry is None:
-            table.add_row(Text(slot, "bold"), Text("idle", "dim"), "")
-        else:
+    # Where there is no room for all, the middle gives way.
+    table.add_column(no_wrap=True, min_width=max(map(len, progress.lanes), default=0))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(no_wrap=True, min_width=6)
+    for slot, entry in rows if len(rows) <= room else rows[: room - 1]:
+        if entry is not None:
             job, since = entry
-            table.add_row(Text(slot, "bold"), Text(job), Text(f"{now - since:.1f} s", "cyan"))
+            table.add_row(Text(slot, "bold"), Text(job), Text(span(now - since, 1), "cyan"))
+        elif slot in progress.held:
+            table.add_row(Text(slot, "bold"), Text(progress.held[slot], "yellow"), "")
+        else:
+            table.add_row(Text(slot, "bold"), Text("idle", "dim"), "")
+    if len(rows) > room:
+        hidden = rows[room - 1 :]
+        busy = sum(entry is not None for _, entry in hidden)
+        table.add_row("…", Text(f"and {len(hidden)} more slots, {busy} of them busy", "dim"), "")
     done = sum(progress.done.values())
-    counts = ", ".join(f"{n} {status}" for status, n in progress.done.items())
-    foot = Table.grid(padding=(0, 2))
-    elapsed = f"{now:.0f} s"
-    if left is not None:
-        elapsed += f", about {left:.0f} s left"
-    foot.add_row(
-        ProgressBar(total=max(1, progress.total), completed=done, width=30),
+    bar = Table.grid(padding=(0, 2))
+    bar.add_row(
+        ProgressBar(total=max(1, progress.total), completed=done, width=24),
         Text(f"{done} of {progress.total}"),
-        Text(counts, "dim"),
-        Text(elapsed, "cyan"),
     )
-    return Group(table, foot)
+    told = [f"{count} {status}" for status, count in progress.done.items()]
+    told.append(span(now))
+    if left is not None:
+        told.append(f"about {span(left)} left")
+    return Group(table, bar, Text(", ".join(told), "cyan"))
+
+
+def span(seconds: float, places: int = 0) -> str:
+    """Give a length of time as people read it."""
+    if seconds < 120:
+        return f"{seconds:.{places}f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
 def _place(slot: str) -> tuple[bool, str, int]:

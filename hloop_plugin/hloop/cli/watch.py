@@ -78,8 +78,11 @@ def command(
 
 
 def _verdict(paths: RunPaths, progress: Progress, goes_on: bool) -> str:
+    from hloop.cli.live import span
+
     counts = ", ".join(f"{count} {status}" for status, count in progress.done.items())
-    told = f"{counts or 'no job has ended'} of {progress.total} jobs, {progress.elapsed:.2f} s"
+    elapsed = span(progress.elapsed, 2)
+    told = f"{counts or 'no job has ended'} of {progress.total} jobs, {elapsed}"
     if goes_on:
         return f"it goes on: {told}"
     if progress.status is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloop.errors import HloopError
 from hloop.files import RunPaths
+from hloop.provenance.records import Status
 from hloop.report.load import RunReport, load_report
 from hloop.report.timeline import band, stages_of
 from hloop.run.claiming import load_claimed
@@ -23,6 +24,7 @@ from hloop.run.report import assemble
 if TYPE_CHECKING:
     from hloop.provenance.verify import Verdict
 
+UNDER_WAY, RUNNING, WAITING = "under way", "running", "waiting"
 MAX_COMMAND = 4000
 MAX_LISTED = 40
 """How many inputs, and how many outputs, of one job are listed with it."""
@@ -35,6 +37,8 @@ class RunData:
     Attributes:
         document: the run report.
         has_report: the report is the one that the run left; else it is made of the journal.
+            Of a run that goes on on this machine, the status is ``under way`` and those of its
+            jobs may be ``running`` and ``waiting``.
         head: ``sha256:<hex>`` of the report; None without one.
         depends_on: ids by job id, from the plan; empty where there is no plan that can be read.
         held_ns: jobs that did not get the lease of their device at once, and when that was seen.
@@ -81,7 +85,7 @@ def read_run(
     else:
         document, head = _from_journal(paths), None
     verdict, unverified = None, "not verified yet: hloop verify"
-    if with_verdict:
+    if with_verdict and document.get("status") != UNDER_WAY:
         from hloop.provenance.verify import verify
 
         try:
@@ -103,9 +107,30 @@ def read_run(
 
 
 def _from_journal(paths: RunPaths) -> dict[str, Any]:
-    """Make the report that a run would have, if it ended now."""
+    """Make the report that a run would have, if it ended now; but what goes on is called so."""
+    goes_on = _goes_on(paths)
     events = read_journal(paths.journal)
-    return assemble(load_claimed(paths.root, Path(events[0]["repo_root"])), events)
+    document = assemble(load_claimed(paths.root, Path(events[0]["repo_root"])), events)
+    # It may have ended meanwhile.
+    if goes_on and events[-1]["event"] != "run_ended":
+        document["status"] = UNDER_WAY
+        over = {event["job"] for event in events if event["event"] in ("job_ended", "job_skipped")}
+        for job in document["jobs"]:
+            if job["job_id"] not in over and job["status"] in (Status.CANCELLED, Status.SKIPPED):
+                job["status"] = RUNNING if job["status"] == Status.CANCELLED else WAITING
+                job["failure"] = None
+    return document
+
+
+def _goes_on(paths: RunPaths) -> bool:
+    from hloop.errors import RunDirectoryError
+    from hloop.run.runlock import check_idle
+
+    try:
+        check_idle(paths)
+    except RunDirectoryError:
+        return True
+    return False
 
 
 def read_dependencies(paths: RunPaths) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from hloop.report.html import (
     section,
     table,
 )
-from hloop.report.rundata import RunData, timeline_data
+from hloop.report.rundata import UNDER_WAY, RunData, timeline_data
 from hloop.report.whenpage import (
     critical_path_section,
     device_idle,
@@ -40,7 +40,7 @@ MAX_FINDINGS = 3
 MAX_ARTIFACTS = 5000
 MAX_SELECTION = 20_000
 
-_SIGNS = {"completed": "✓", "failed": "✗", "interrupted": "■"}
+_SIGNS = {"completed": "✓", "failed": "✗", "interrupted": "■", UNDER_WAY: "▶"}
 _FAILED = ("failed", "timed_out", "stalled")
 
 
@@ -101,12 +101,11 @@ def _verdict(run: RunData, band: Mapping[str, Any]) -> Markup:
             class_=f"status {status}",
         ),
     ]
-    if not run.has_report:
+    if status == UNDER_WAY:
+        lines.append(warning("The run goes on: this page shows what its journal held."))
+    elif not run.has_report:
         lines.append(
-            warning(
-                "There is no hloop_run.json: the run goes on or died. "
-                "This page shows what its journal held."
-            )
+            warning("There is no hloop_run.json: this page shows what the run's journal holds.")
         )
     lines.append(_verification(run))
     if resumed := (document.get("evidence") or {}).get("resumed"):

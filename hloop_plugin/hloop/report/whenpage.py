@@ -99,7 +99,7 @@ def idle_section(band: Band) -> Iterator[Markup]:
 
 def _ended_by(jobs: Sequence[Mapping[str, Any]], step: Mapping[str, Any] | None) -> str:
     if step is None:
-        return "no further job"
+        return "no job came"
     return f"{jobs[step['job']]['id']} {_why(jobs, step)}"
 
 

@@ -3,7 +3,7 @@ class JobTable {
   constructor(root, band, onPick) {
     this.band = band;
     this.onPick = onPick;
-    this.rank = { failed: 0, timed_out: 0, stalled: 0, cancelled: 1, skipped: 2, completed: 3 };
+    this.rank = { failed: 0, timed_out: 0, stalled: 0, cancelled: 1, running: 1, skipped: 2, waiting: 2, completed: 3 };
     this.columns = [
       ["job", (job) => job.id, ""],
       ["status", (job) => this.rank[job.status], ""],

@@ -256,7 +256,7 @@ class Timeline {
   }
 
   endedBy(band, step) {
-    if (!step) return ", with no further job";
+    if (!step) return "; no job came then";
     const [phrase, withJob] = this.data.causes[step.cause];
     return `; then ${band.jobs[step.job].id}, which ${phrase}${withJob ? ` ${band.jobs[step.before].id}` : ""}`;
   }
@@ -573,6 +573,6 @@ function device(entry) {
 }
 
 function fate(status) {
-  const kind = BAD.has(status) ? "bad" : CUT.has(status) ? "cut" : "completed";
+  const kind = BAD.has(status) ? "bad" : CUT.has(status) ? "cut" : status;
   return make("span", { class: `fate ${kind}` }, (kind === "bad" ? "✗ " : "") + status);
 }

@@ -15,8 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloop.devices.architecture import architectures
 from hloop.devices.nvml import query_machine
@@ -24,6 +23,9 @@ from hloop.devices.observe import Look, Observer
 from hloop.devices.resolve import UNRESOLVED, Device, DeviceTable
 from hloop.devices.visible import Machine, NvmlUnavailable
 from hloop.run.processes import die_with_parent
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 LIBRARY = "libnvidia-ml.so.1"
 # How long a supervisor's loop may stand still, once for each time that NVML falls silent.
@@ -103,6 +105,9 @@ class NvmlProcess:
         return [found]
 
     def _start(self) -> Connection:
+        # Where all devices are simulated, nobody asks.
+        from multiprocessing.connection import Connection
+
         ours, theirs = socket.socketpair()
         with ours, theirs:
             self._process = subprocess.Popen(
@@ -212,6 +217,8 @@ def _has_library() -> bool:
 
 def main() -> None:
     """The process: answer questions in their order, until the connection closes."""
+    from multiprocessing.connection import Connection
+
     connection, parent = Connection(int(sys.argv[1])), int(sys.argv[2])
     die_with_parent(parent)
     observer = Observer()

@@ -205,3 +205,27 @@ def test_a_run_directory_is_needed_to_write_into(
 ) -> None:
     assert hloop(monkeypatch, "--config", "workload.yaml") == 2
     assert "'--run-dir'" in capsys.readouterr().err
+
+
+def test_a_sweep_whose_jobs_would_all_die_at_start_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("train.py").write_text(
+        "import argparse\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--seed')\n"
+        "parser.add_argument('--max-folds')\n"
+        "parser.parse_args()\n"
+    )
+    command = f"command: [{sys.executable}, train.py, --seed, <seed>, --fold, <folds>]"
+    contract = f"contract: {{help: [{sys.executable}, train.py, --help]}}"
+    Path("workload.yaml").write_text(
+        SWEEP.replace(
+            "command: [train, --seed, <seed>, --max-folds, <folds>]", f"{command}\n    {contract}"
+        )
+    )
+    before = sorted(Path().iterdir())
+    prepare = ("--config", "workload.yaml", "--seeds", "30", "--folds", "5", "--run-dir", "out")
+    assert hloop(monkeypatch, *prepare) == 2
+    assert sorted(Path().iterdir()) == before
+    assert "stage 'train' gives --fold" in capsys.readouterr().err

@@ -147,6 +147,7 @@ CASES = [
         "Put into it: the name of the stage, <task>, <seed>",
     ),
     ("stages.roll.seed", "<task>", "stages.roll.seed", "'walk'; expected an integer"),
+    ("stages.roll.seed", 2**53, "stages.roll.seed", "at most 9007199254740991"),
     (
         "stages.roll.inputs.weights.path",
         "gone.bin",

@@ -33,11 +33,15 @@ def command(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="How many seeds. [default: as in the workload]"),
+        typer.Option(
+            metavar="N", min=1, max=100_000, help="How many seeds. [default: as in the workload]"
+        ),
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(metavar="K", min=1, help="How many folds. [default: as in the workload]"),
+        typer.Option(
+            metavar="K", min=1, max=100_000, help="How many folds. [default: as in the workload]"
+        ),
     ] = None,
     tag: Annotated[
         str | None, typer.Option(metavar="T", help="What <tag> stands for; ends the plan's name.")

@@ -25,6 +25,7 @@ from hloop.plan.model import (
 )
 from hloop.plan.placeholder import PlaceholderFiller, Scalar, Scope, as_text
 from hloop.plan.registered import RegisteredFiles
+from hloop.plan.seeds import LARGEST_SEED
 from hloop.plan.template import uses_run_dir
 
 Point = Mapping[str, Scalar]
@@ -304,16 +305,22 @@ class Expansion:
     def _seed(self, stage: Mapping[str, Any], scope: Scope, where: str) -> int | None:
         if "seed" not in stage:
             return None
+        problems_before = len(self._filler.problems)
         seed = self._filler.value(stage["seed"], scope, f"{where}.seed")
-        if isinstance(seed, int) and not isinstance(seed, bool):
+        if len(self._filler.problems) > problems_before:
+            return None
+        whole = isinstance(seed, int) and not isinstance(seed, bool)
+        if isinstance(seed, int) and whole and abs(seed) <= LARGEST_SEED:
             return seed
         self._filler.add(
             Problem(
-                "seed_not_integer",
+                "seed_too_large" if whole else "seed_not_integer",
                 f"{where}.seed",
                 f"the seed of a job is {seed!r}",
-                "an integer",
-                "Give an integer, or an axis or constant that holds one",
+                f"at most {LARGEST_SEED}, which records can hold" if whole else "an integer",
+                "Give the seed of the run, and that of a module to the command"
+                if whole
+                else "Give an integer, or an axis or constant that holds one",
             )
         )
         return None

@@ -12,6 +12,9 @@ import hashlib
 DEFAULT_SEED = 42
 """The seed that changes nothing, where a workload declares no other."""
 
+LARGEST_SEED = 2**53 - 1
+"""The largest seed of a job: the largest integer that records can hold."""
+
 _MASK = 2**64 - 1
 _GAMMA = 0x9E3779B97F4A7C15
 

@@ -16,10 +16,7 @@ from typing import Any
 from hloop.errors import Problem
 from hloop.plan.model import ARCHITECTURE_VARIABLE
 from hloop.plan.placeholder import Scalar, Scope
-from hloop.plan.seeds import DEFAULT_SEED, module_seed
-
-LARGEST_SEED = 2**53 - 1
-"""The largest integer that records can hold."""
+from hloop.plan.seeds import DEFAULT_SEED, LARGEST_SEED, module_seed
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,16 @@ def test_a_page_may_be_elsewhere_with_its_picture_beside_it(hloop, tmp_path):
     }
 
 
+@pytest.mark.parametrize("opens", [True, False])
+def test_where_no_browser_starts_that_is_told(hloop, tmp_path, monkeypatch, opens):
+    run = completed_run(tmp_path / "a b")
+    asked = []
+    monkeypatch.setattr("webbrowser.open", lambda address: asked.append(address) or opens)
+    outcome = hloop("report", run.paths.root, "--open")
+    assert asked == [run.paths.html.as_uri()]
+    assert ("no browser" in outcome.err, outcome.code) == (not opens, 0)
+
+
 def test_a_page_elsewhere_links_to_the_logs_where_they_are(hloop, tmp_path):
     run = failed_run(tmp_path)
     hloop("report", run.paths.root, "--out", tmp_path / "mine.html")
@@ -66,6 +76,11 @@ def test_a_picture_is_one_of_every_job(hloop, tmp_path):
 def test_a_folder_that_is_no_run_is_told(hloop, tmp_path):
     outcome = hloop("report", tmp_path)
     assert (outcome.code, RunPaths(tmp_path).html.exists()) == (2, False)
+
+
+def test_a_benchmark_that_has_just_begun_is_told(hloop, tmp_path):
+    (tmp_path / "protocol.json").write_text("{}")
+    assert "no repetition has ended" in hloop("report", tmp_path).err
 
 
 def test_a_folder_that_is_not_there_is_told(hloop, tmp_path):

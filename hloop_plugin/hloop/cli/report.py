@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -47,4 +48,6 @@ def command(
     if open_it:
         import webbrowser
 
-        webbrowser.open(written.page.absolute().as_uri())
+        address = written.page.absolute().as_uri()
+        if not webbrowser.open(address):
+            print(f"hloop: no browser could be started; the page is {address}", file=sys.stderr)

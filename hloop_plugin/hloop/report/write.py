@@ -15,7 +15,7 @@ from typing import Any
 from hloop import files
 from hloop.errors import Problem, ReportError
 from hloop.files import RunPaths
-from hloop.report.benchmark import is_benchmark
+from hloop.report.benchmark import BenchmarkPaths, is_benchmark
 
 TIMELINE, REPETITIONS = "timeline", "repetitions"
 
@@ -57,7 +57,22 @@ def write_pages(
 
     if (folder / SIMULATION_NAME).exists() and not RunPaths(folder).report.exists():
         return _write_simulation(folder, page)
+    _check_run(folder)
     return _write_run(folder, page, progress)
+
+
+def _check_run(folder: Path) -> None:
+    """Say what a folder is that holds nothing to draw, where that can be said."""
+    paths = RunPaths(folder)
+    if os.path.lexists(paths.report) or paths.journal.exists():
+        return
+    if BenchmarkPaths(folder).protocol.exists():
+        found = "a benchmark of which no repetition has ended"
+        action = "Wait for the first, or run hloop benchmark again to go on with it"
+    else:
+        found, action = "no run, no benchmark and no simulation", ""
+    expected = "hloop_run.json, journal.jsonl, summary.json or simulation.json"
+    raise ReportError(Problem("nothing", "", f"{folder} holds {found}", expected, action))
 
 
 def write_run_page(run_dir: Path) -> Path:

@@ -221,4 +221,4 @@ def test_a_help_that_lists_sub_commands_is_told(tmp_path: Path) -> None:
     text = "Usage: t [OPTIONS] COMMAND\n\nOptions:\n  --debug  x\n\nCommands:\n  train  Trains.\n"
     contract = {"help": ["sh", "-c", f"printf '{text}'"]}
     (problem,) = problems(tmp_path, contract, [contract["help"][2], "train", "--seed", "<seed>"])
-    assert "If train is a sub-command, give its help: […, train, --help]" in problem.action
+    assert problem.action == "If train is a sub-command, read its help: [..., train, --help]"

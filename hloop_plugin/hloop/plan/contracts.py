@@ -103,8 +103,8 @@ def _of_stage(
             return
         for problem in _of_command(name, command[start:], flags):
             if problem.code == "flag_not_offered" and (sub := _subcommand(text, command[start:])):
-                action = f"If {sub} is a sub-command, give its help: […, {sub}, --help]"
-                problem = replace(problem, action=f"{problem.action}. {action}")
+                action = f"If {sub} is a sub-command, read its help: [..., {sub}, --help]"
+                problem = replace(problem, action=action)
             yield problem
     yield from _collisions(name, stage, flags, axes)
 

@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hloop.run.sharing import Blocked
-
 Event = Mapping[str, Any]
 POLL_SECONDS = 0.1
 
@@ -112,10 +110,12 @@ class Progress:
                     self.over = {entry["job"] for entry in event["kept"]}
                     text += "".join(f"\n{line}" for line in _decisions(event))
             case "job_waiting":
+                from hloop.run.sharing import Blocked
+
                 blocked = [Blocked.from_dict(entry) for entry in event["devices"]]
                 for entry in blocked:
-                    slot = f"device {entry.device}"
-                    self.held[slot] = entry.text.removeprefix(f"{slot} is ")
+                    device = f"device {entry.device}"
+                    self.held[device] = entry.text.removeprefix(f"{device} is ")
                 text = f"{job} waits: {'; '.join(entry.text for entry in blocked)}"
             case "leases" if event["remark"]:
                 text = f"leases are kept in {event['folder']}: {event['remark']}"

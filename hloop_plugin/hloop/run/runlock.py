@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from hloop.errors import Problem, RunDirectoryError
 from hloop.files import LOCK_NAME, RunPaths
-from hloop.locks import Holder, Lock, look, try_lock
-from hloop.run.sharing import holder_of_run
+from hloop.locks import Holder, Lock, host_name, look, pid_namespace, try_lock, user_name
+from hloop.run import processes
+from hloop.run.journal import utc_now
 
 # Whoever only looks holds it for a moment.
 ATTEMPTS, PAUSE_SECONDS = 5, 0.02
@@ -67,6 +68,14 @@ class RunLock:
         with contextlib.suppress(OSError):
             self.paths.lock.unlink()
         self._lock.release()
+
+
+def holder_of_run(run_dir: str, session_id: str, job: str = "") -> Holder:
+    """Give what this process writes into the locks of a run."""
+    pid = os.getpid()
+    ticks = processes.start_ticks(pid) or 0
+    by = (user_name(), host_name(), utc_now(), pid_namespace())
+    return Holder(run_dir, session_id, job, pid, ticks, *by)
 
 
 def check_new(paths: RunPaths) -> None:

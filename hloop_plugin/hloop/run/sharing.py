@@ -7,7 +7,6 @@ a lease that another run has is asked for again a little later.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +15,12 @@ from typing import Any
 
 from hloop.devices.leases import LeaseFolder, lease_key, machine_id
 from hloop.devices.resolve import DeviceTable
-from hloop.locks import Holder, Lock, host_name, pid_namespace, user_name
-from hloop.run import processes
+from hloop.locks import Holder, Lock
 from hloop.run.asking import PatientObserver
 from hloop.run.attempt import Attempt
 from hloop.run.journal import utc_now
 from hloop.run.opening import Opening
+from hloop.run.runlock import holder_of_run
 from hloop.run.timers import Timers
 from hloop.schedule.events import DeviceGranted, DeviceLost, DeviceWithheld, Event, Want
 
@@ -31,14 +30,6 @@ PATIENCE_NS = 1_000_000_000
 # How long a lease that cannot even be asked for may keep a job waiting: a full disk passes.
 GIVE_UP_NS = 60_000_000_000
 STAY_NS = 3_600_000_000_000
-
-
-def holder_of_run(run_dir: str, session_id: str, job: str = "") -> Holder:
-    """Give what this process writes into the locks of a run."""
-    pid = os.getpid()
-    ticks = processes.start_ticks(pid) or 0
-    by = (user_name(), host_name(), utc_now(), pid_namespace())
-    return Holder(run_dir, session_id, job, pid, ticks, *by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ def test_without_the_option_nothing_is_profiled(hloop: Any) -> None:
     ("profiler", "token", "words"),
     [
         ("no-such-profiler", "secret", "there is no program 'no-such-profiler'"),
+        ('"{repo_root}/no.sh"', "secret", "no.sh'"),
+        ("./no.sh", "secret", "there is no program './no.sh'"),
         ("env", "", "the environment has no UPLOAD_TOKEN"),
     ],
 )

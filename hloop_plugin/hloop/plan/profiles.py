@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hloop.errors import Problem
@@ -32,9 +33,12 @@ def profile_problems(document: Mapping[str, Any]) -> list[Problem]:
 
 
 def with_profiles(
-    document: Mapping[str, Any], environ: Mapping[str, str], *, wanted: bool
+    document: Mapping[str, Any], environ: Mapping[str, str], repo_root: Path, *, wanted: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Wrap the commands of the stages that declare a profiler.
+
+    Args:
+        repo_root: what a profiler that is written with a folder is relative to.
 
     Returns:
         the workload, in which only stages that are profiled still have ``profile``; and a
@@ -47,7 +51,7 @@ def with_profiles(
         stages[name] = {key: value for key, value in stage.items() if key != "profile"}
         if profile is None or not wanted:
             continue
-        if missing := _missing(profile, environ):
+        if missing := _missing(profile, environ, repo_root):
             warnings.append(f"stage {name!r} runs without its profile: {missing}")
             continue
         stages[name] = {
@@ -61,13 +65,11 @@ def with_profiles(
     return {**document, "stages": stages}, warnings
 
 
-def _missing(profile: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    program = str(profile["command"][0])
-    # A program that is a placeholder is a file of the workload's own.
-    if (
-        not program.startswith(("<", "{"))
-        and shutil.which(program, path=environ.get("PATH")) is None
-    ):
+def _missing(profile: Mapping[str, Any], environ: Mapping[str, str], repo_root: Path) -> str:
+    program = str(profile["command"][0]).replace("{repo_root}", str(repo_root))
+    place = str(repo_root / program) if "/" in program else program
+    # What a placeholder stands for is not known yet; `<python>` is there.
+    if "<" not in program and shutil.which(place, path=environ.get("PATH")) is None:
         return f"there is no program {program!r}"
     absent = [name for name in profile.get("credentials", ()) if not environ.get(name)]
     return f"the environment has no {', '.join(absent)}" if absent else ""

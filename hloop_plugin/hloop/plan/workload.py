@@ -78,7 +78,9 @@ def expand_workload(
     undeclared = profile_problems(document) if options.profile else []
     if problems := [*sweep.problems(), *undeclared]:
         raise WorkloadError(problems, file=file)
-    document, warnings = with_profiles(sweep.expanded(), os.environ, wanted=options.profile)
+    document, warnings = with_profiles(
+        sweep.expanded(), os.environ, repo_root, wanted=options.profile
+    )
     if problems := list(_reference_problems(document)) or list(unused_axes(document)):
         raise WorkloadError(problems, file=file)
     expansion = Expansion(document, repo_root, mimicx_root, sweep.names())

@@ -321,6 +321,15 @@ def test_whoever_is_killed_no_job_lives_on_or_counts_as_done(
     assert ending(workspace) == CANCELLED
 
 
+def test_a_supervisor_that_is_stopped_is_woken_up_when_snakemake_is_killed(workspace, running):
+    process = running("hloop")
+    for number, part in ((signal.SIGSTOP, SUPERVISOR), (signal.SIGKILL, SNAKEMAKE)):
+        for pid in matching(workspace, part):
+            os.kill(pid, number)
+    workspace.finish(process)
+    assert ending(workspace) == CANCELLED
+
+
 @pytest.mark.parametrize("front", FRONTS)
 def test_the_jobs_die_with_their_supervisor_and_have_failed(workspace, running, front):
     process = running(front)

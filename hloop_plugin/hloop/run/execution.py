@@ -225,6 +225,8 @@ def _await_supervisor() -> None:
             return False
 
     while supervisors := [pid for pid in processes.children(os.getpid()) if is_supervisor(pid)]:
+        # A job may have stopped it.
+        os.kill(supervisors[0], signal.SIGCONT)
         os.waitpid(supervisors[0], 0)
     processes.end_orphans()
 

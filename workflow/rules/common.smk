@@ -66,12 +66,19 @@ def outputs_of(job, category, caption):
     ]
 
 
+# Of an input function Snakemake does not look for the captions itself.
+captions = {
+    name: workflow.current_basedir.join(f"../report/{name}.rst")
+    for name in ("timeline", "summary")
+}
+
+
 def hloop_pages(wildcards):
     """What hloop itself made of a run that has ended. A run that is resumed makes it anew."""
     if is_resumed(workflow):
         return []
     return [
-        mark(path, f"report/{name}.rst", name, None, {"file": Path(path).name})
+        mark(path, captions[name], name, None, {"file": Path(path).name})
         for name, paths in shown_pages(hloop_run.paths).items()
         for path in paths
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +92,23 @@ def test_a_file_that_grows_where_it_is_looked_for_keeps_a_job_from_being_stalled
     fields = {"command": ["python3", "-c", script], "cwd": "{run_dir}", "outputs": outputs}
     found = ran(sup, "", **fields, budget={"stall_seconds": 1.5} | watch)
     assert found["status"] == status
+
+
+def test_a_run_that_was_suspended_and_goes_on_is_not_stalled(sup: Supervised) -> None:
+    script = "import time\nfor _ in range(2): print(flush=True); time.sleep(1.2)"
+    command = ["python3", "-c", script]
+    sup.open(rendered(sup.root, job("a", command=command, budget={"stall_seconds": 2})))
+    sup.ready("a")
+    pids = [sup.process.pid, sup.pid("a")]
+    wait_for(lambda: sup.paths.job("a").stdout.stat().st_size, "a first line")
+    time.sleep(0.7)  # The line was seen, and the next one is not there yet.
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(3)
+    for pid in pids:  # The job has no time to show anything before it is looked at.
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.5)
+    assert sup.ended("a") == ["completed"]
 
 
 def test_a_silent_job_is_stalled_with_its_last_sign(sup: Supervised) -> None:

@@ -52,7 +52,7 @@ class Signs:
     ):
         self._files = {what: (path, state(path)) for what, path in files.items()}
         self._cpu_ticks: int | None = 0
-        self._looked_ns = started.monotonic_ns
+        self._looked_ns = self._counted_ns = started.monotonic_ns
         self.watched = watched
         self.last = Sign("it started", started)
 
@@ -78,7 +78,12 @@ class Signs:
 
     def is_silent(self, seconds: float) -> bool:
         """Whether no sign was seen for so long, as far as was looked."""
-        return self._looked_ns - self.last.at.monotonic_ns >= seconds * 1e9
+        since = max(self.last.at.monotonic_ns, self._counted_ns)
+        return self._looked_ns - since >= seconds * 1e9
+
+    def forgive(self, now: Instant) -> None:
+        """Do not count the silence up to now."""
+        self._counted_ns = now.monotonic_ns
 
 
 class WatchedFiles:

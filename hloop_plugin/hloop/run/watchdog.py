@@ -92,7 +92,7 @@ class Watchdog:
             )
             shortest = min(limit or 20, patience or 20)
             every_ns = round(min(max(shortest / 4, 0.05), 5.0) * 1e9)
-            self._timers.at(started_ns + every_ns, partial(self._look, attempt, every_ns))
+            self._look_later(attempt, started_ns, every_ns)
         if limit is not None:
             due = started_ns + round(limit * 1e9)
             self._timers.at(due, partial(self._time_is_up, attempt, limit))
@@ -109,18 +109,24 @@ class Watchdog:
         """Give the signs of life of an attempt; None where nobody looks for them."""
         return self._signs.get(attempt.name)
 
-    def _look(self, attempt: Attempt, every_ns: int) -> None:
+    def _look_later(self, attempt: Attempt, now_ns: int, every_ns: int) -> None:
+        due_ns = now_ns + every_ns
+        self._timers.at(due_ns, partial(self._look, attempt, due_ns, every_ns))
+
+    def _look(self, attempt: Attempt, due_ns: int, every_ns: int) -> None:
         if not _is_running(attempt):
             return
         signs = self._look_now(attempt)
         assert attempt.job is not None
         patience = attempt.job.job.seconds("stall_seconds")
+        if patience is not None and time.monotonic_ns() - due_ns > patience * 1e9 / 2:
+            # This process was stopped, as a batch system suspends all of a run.
+            signs.forgive(Instant.now())
         if patience is not None and signs.is_silent(patience):
             text = f"there was no sign of life for stall_seconds = {patience:g}"
             self._end(attempt, Status.STALLED, Failure("stalled", text))
         else:
-            due = time.monotonic_ns() + every_ns
-            self._timers.at(due, partial(self._look, attempt, every_ns))
+            self._look_later(attempt, time.monotonic_ns(), every_ns)
 
     def _look_now(self, attempt: Attempt) -> Signs:
         signs = self._signs[attempt.name]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ def pytest_configure() -> None:
     processes.become_subreaper()
     # Hundreds of runs need no page; the tests of pages ask for theirs.
     os.environ[SWITCH] = OFF
+    # A shell has what it starts in the background ignore it, and what that starts would too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,7 @@ NEEDS = [
     Need("executor", "get_envvar_declarations", "what records must not show of it", ()),
     Need("executor", "executor_settings", "the --hloop-… options"),
     Need("executor", "logger.info", "prints what starts where", ("text",)),
+    Need("executor", "logger.handlers", "front.py: where it prints may lose its reader"),
     # What a native shell command is made of
     Need("shell", "get_executable", "the shell", ()),
     Need("shell", "_check_executable", "refuses a shell that is not there", ("executable",)),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from threading import TIMEOUT_MAX, Timer
 from typing import Any
 
-from hloop.run.processes import become_subreaper
+from hloop.run.processes import become_subreaper, children, send, with_descendants
 
 PATIENCE = 30.0
 """Seconds that what a command left behind has to end."""
@@ -27,12 +28,22 @@ class Cost:
     cpu: float
 
 
-def run(argv: Sequence[str], cwd: Path, logs: Path | None = None) -> Cost:
-    """Run a command to its end; stop the benchmark with its output if it fails.
+class Failed(SystemExit):
+    """A command failed, which ends a benchmark that does not catch it; says how, and what it
+    printed."""
+
+
+def run(
+    argv: Sequence[str], cwd: Path, logs: Path | None = None, limit: float | None = None
+) -> Cost:
+    """Run a command to its end. It fails as well if it takes longer than ``limit`` seconds.
 
     What it prints goes into ``logs``, which is ``cwd`` if it is not given. The CPU is also that of
     processes that outlive the command; those are waited for, and their time is no part of
     ``wall``.
+
+    Raises:
+        Failed: it failed, or left processes behind that do not end.
     """
     become_subreaper()
     log = (logs or cwd) / "benchmark.log"
@@ -41,11 +52,19 @@ def run(argv: Sequence[str], cwd: Path, logs: Path | None = None) -> Cost:
     started = time.perf_counter()
     with log.open("wb") as output:
         process = subprocess.Popen(argv, cwd=cwd, env=environment, stdout=output, stderr=output)
+        timer = Timer(limit or TIMEOUT_MAX, lambda: end([process.pid]))
+        timer.start()
         _, status, usage = os.wait4(process.pid, 0)
+        timer.cancel()
     wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        sys.exit(f"{' '.join(argv)} ended with {process.returncode}:\n{log.read_text()}")
+        end(children(os.getpid()))
+        orphans_cpu(argv)
+        printed = log.read_text(errors="replace").strip() or "it printed nothing"
+        last = printed.splitlines()[-1]
+        code = process.returncode
+        raise Failed(f"{argv[0]} ended with {code}: {last}\n{printed}\n{argv}")
     return Cost(wall, usage.ru_utime + usage.ru_stime + orphans_cpu(argv))
 
 
@@ -60,7 +79,13 @@ def orphans_cpu(argv: Sequence[str]) -> float:
         cpu += usage.ru_utime + usage.ru_stime
         if pid == 0:
             time.sleep(0.05)
-    sys.exit(f"{' '.join(argv)} left processes behind that do not end")
+    end(children(os.getpid()))
+    raise Failed(f"{argv[0]} left processes behind that do not end\n{argv}")
+
+
+def end(pids: Iterable[int]) -> None:
+    """Kill processes and all that they have started."""
+    send(with_descendants(pids), signal.SIGKILL)
 
 
 def middle(costs: Sequence[Cost]) -> Cost:

@@ -75,7 +75,7 @@ def hloop(mode: str, placement: Placement = Placement.PINNED) -> Peer:
     free = placement is Placement.ANY
     return Peer(
         name="hloop any device" if free else "hloop" if mode == "hloop" else f"hloop {mode}",
-        version=version("snakemake-executor-plugin-hloop"),
+        version=f"hloop {version('snakemake-executor-plugin-hloop')}",
         devices="whichever is free" if free else "pins",
         placement=placement,
         prepare=prepare,
@@ -87,10 +87,11 @@ def snakemake(name: str, asks: Callable[..., str], devices: str) -> Peer:
         for file, text in formats.snakefiles(workload, seen, asks).items():
             (folder / file).write_text(text)
         argv = [sys.executable, "-m", "snakemake", "--executor", "local", "--scheduler", "greedy"]
-        argv += ["--cores", str(CPU_WORKERS), *LIMITS]
+        # As `hloop run` calls it. Metadata would cost a start of pandas, since rules have params.
+        argv += ["--cores", str(CPU_WORKERS), *LIMITS, "--latency-wait", "0", "--drop-metadata"]
         return [*argv, "--resources", *formats.snakemake_resources(asks)]
 
-    return Peer(name, version("snakemake"), devices, Placement.PINNED, prepare)
+    return Peer(name, f"Snakemake {version('snakemake')}", devices, Placement.PINNED, prepare)
 
 
 def make() -> Peer | Missing:

@@ -73,25 +73,25 @@ class Workload:
         return lower_bound(nodes, durations, settings).value_ns / 1e9
 
 
-def paper(scale: float) -> Workload:
-    """Eight rollouts, a diagnosis of each, one selection; a horizon's step lasts ``scale`` s."""
+def paper(scale: float = 1.0) -> Workload:
+    """Eight rollouts, a diagnosis of each, one selection; a horizon's step lasts ``scale`` ms."""
     jobs: list[Work] = []
     diagnoses: list[str] = []
     for task, horizon in HORIZONS.items():
         for seed in SEEDS:
             rollout, diagnosis = f"rollout_{task}_{seed}", f"diagnose_{task}_{seed}"
             device = len(diagnoses) % DEVICES
-            jobs.append(Work(rollout, "gpu", f"{horizon * scale:.3f}", (), device))
-            jobs.append(Work(diagnosis, "cpu", f"{100 * scale:.3f}", (rollout,)))
+            jobs.append(Work(rollout, "gpu", f"{horizon * scale / 1000:.3f}", (), device))
+            jobs.append(Work(diagnosis, "cpu", f"{0.1 * scale:.3f}", (rollout,)))
             diagnoses.append(diagnosis)
-    jobs.append(Work("select", "io", f"{50 * scale:.3f}", tuple(diagnoses)))
+    jobs.append(Work("select", "io", f"{0.05 * scale:.3f}", tuple(diagnoses)))
     return Workload("paper", "the paper's shape, as sleeps", tuple(jobs))
 
 
-def unbalanced() -> Workload:
+def unbalanced(scale: float = 1.0) -> Workload:
     """Independent sleeps, three times as much on device 0 as on device 1."""
     jobs = [
-        Work(f"sleep_{device}_{number}", "gpu", str(seconds), (), device)
+        Work(f"sleep_{device}_{number}", "gpu", f"{seconds * scale:.3f}", (), device)
         for device, lengths in enumerate(UNEVEN)
         for number, seconds in enumerate(lengths)
     ]

@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 from hloop.plan.load import plan_from_document
 from hloop.schedule.events import Placement
-from measuring import run
+from measuring import Failed, run
 from peers import formats, witness
-from peers.__main__ import Sample, further_job, measure, measure_all, summary
+from peers.__main__ import in_turns, measure, measure_all
+from peers.kept import Kept
+from peers.tables import further_job, markdown, summaries, summary
 from peers.tools import Peer
-from peers.workloads import SCRIPT, Work, Workload, noop, paper, plan_document, unbalanced
+from peers.workloads import SCRIPT, Work, Workload, noop, paper, plan_document, start, unbalanced
+from source_tree import ROOT
 
 SEEN = Path("/seen")
 PAIR = Workload(
@@ -117,7 +120,7 @@ def test_snakemake_is_told_what_depends_on_what():
     assert after == {"gpu1/a": [], "gpu1/b": [], "cpu/c": ["gpu1/a", "gpu1/b"]}
 
 
-@pytest.mark.parametrize("workload", [paper(0.001), unbalanced(), noop(3)], ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", [paper(), unbalanced(), noop(3)], ids=lambda w: w.name)
 def test_the_plans_are_valid(workload):
     plan = plan_from_document(plan_document(workload, SEEN))
     assert len(plan.jobs) == len(workload.jobs)
@@ -143,27 +146,140 @@ FLAT = Peer("flat", "0", "pins", Placement.PINNED, prepare, flat_only=True)
 
 def test_a_run_that_shares_nothing_is_seen_as_that():
     sample = measure(SHELL, PAIR)
-    assert (sample.shared, sample.moved) == (0, 0)
+    assert (sample["shared"], sample["moved"]) == (0, 0)
 
 
 def test_a_peer_for_flat_plans_is_not_given_another():
-    assert list(measure_all([SHELL, FLAT], [PAIR], 1)["pair"]) == ["shell"]
+    assert [peer.name for _, _, peer in in_turns([SHELL, FLAT], [PAIR], 1)] == ["shell"]
 
 
-def test_in_each_repetition_another_peer_is_first(capsys):
-    measure_all([SHELL, replace(SHELL, name="other")], [PAIR], 2)
-    names = [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()]
-    assert names == ["shell", "other", "other", "shell"]
+def test_in_each_repetition_another_peer_is_first():
+    runs = in_turns([SHELL, replace(SHELL, name="other")], [PAIR], 2)
+    assert [peer.name for _, _, peer in runs] == ["shell", "other", "other", "shell"]
+
+
+# What is kept
+
+ABSENT = replace(
+    SHELL, name="absent", prepare=lambda *_: ["sh", "-c", "echo first; echo so >&2; exit 3"]
+)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    """A comparison of one run of a peer that fails and one of a peer that does not."""
+    found = Kept(tmp_path / "peers.json", {"jobs": 3})
+    measure_all([ABSENT, SHELL], [PAIR], 1, found)
+    return found
+
+
+def again(tmp_path: Path, **conditions: object) -> Kept:
+    return Kept(tmp_path / "peers.json", {"jobs": 3, **conditions})
+
+
+def test_a_peer_that_fails_is_left_out_and_the_others_are_measured(kept):
+    assert [sample["peer"] for sample in kept.samples] == ["shell"]
+
+
+def test_why_a_peer_failed_is_told(kept):
+    assert [entry["reason"] for entry in kept.failures] == ["sh ended with 3: so"]
+
+
+def test_what_was_measured_is_not_measured_again(kept, tmp_path, capsys):
+    capsys.readouterr()
+    measure_all([SHELL], [PAIR], 2, again(tmp_path))
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.endswith("repetition 2/2, pair: shell")
+
+
+def test_samples_of_other_conditions_are_refused(kept, tmp_path):
+    with pytest.raises(SystemExit, match="jobs 3, now 4"):
+        again(tmp_path, jobs=4)
+
+
+def test_a_peer_that_was_missing_may_come_later(kept, tmp_path):
+    assert again(tmp_path, other="other 1").samples == kept.samples
+
+
+def test_a_command_that_takes_too_long_has_failed_with_all_that_it_started(tmp_path):
+    argv = ["sh", "-c", "sleep 60 & sleep 60"]
+    with pytest.raises(Failed, match="sh ended with -9"):
+        run(argv, tmp_path, limit=0.2)
+
+
+# What is made of it
+
+
+def sample(makespan: float, shared: int = 0, **about: object) -> dict[str, object]:
+    return {
+        "makespan": makespan,
+        "command": 7.0,
+        "cpu": 1.1,
+        "shared": shared,
+        "moved": 0,
+        **about,
+    }
 
 
 def test_one_run_that_shared_is_enough_to_be_told():
-    samples = [Sample(6.6, 7.0, 1.1, shared, 0) for shared in (0, 1, 0)]
-    assert summary(SHELL, unbalanced(), samples)["shared_jobs"] == 1
+    samples = [sample(6.6, shared) for shared in (0, 2, 0)]
+    found = summary(unbalanced(), Placement.PINNED, samples)
+    assert (found["shared_jobs"], found["shared_runs"], found["runs"]) == (2, 1, 3)
 
 
 def test_the_makespan_is_held_against_the_bound_of_the_placement():
-    samples = [Sample(seconds, 7.0, 1.1, 0, 0) for seconds in (3.3, 6.6, 9.9)]
-    assert summary(SHELL, unbalanced(), samples)["over_bound"] == 2.0
+    samples = [sample(seconds) for seconds in (3.3, 6.6, 9.9)]
+    assert summary(unbalanced(), Placement.PINNED, samples)["over_bound"] == [2.0, 1.0, 3.0]
+
+
+def test_jobs_per_second_fall_as_the_makespan_grows():
+    samples = [sample(seconds) for seconds in (1.0, 2.0, 4.0)]
+    assert summary(noop(8), Placement.PINNED, samples)["jobs_per_second"] == [4.0, 2.0, 8.0]
+
+
+def table_of(*samples: dict[str, object]) -> str:
+    plans = {"start": start(), "noop": noop(11), "paper": paper(), "unbalanced": unbalanced()}
+    measured = summaries([SHELL, FLAT], plans.values(), samples)
+    about = {"version": "1", "devices": "pins"}
+    result = {
+        "repetitions": 1,
+        "machine": "a machine",
+        "load": ["0.1", "0.2"],
+        "peers": {peer.name: {**about, "flat_only": peer.flat_only} for peer in (SHELL, FLAT)},
+        "missing": {"late": "not installed"},
+        "workloads": measured,
+        "cpu_seconds_per_further_job": further_job(measured, 11),
+        "failures": [],
+    }
+    return markdown(result, plans)
+
+
+def test_a_row_of_the_table():
+    text = table_of(sample(6.502, 2, peer="shell", workload="paper"))
+    assert "| shell | 6.50 | 2.000 | 2.6 | 65 | 7.0 | 2 (in 1 of 1) | 0 |" in text.splitlines()
+
+
+def test_a_row_of_the_table_of_no_ops():
+    one = sample(0.1, peer="shell", workload="start", cpu=1.0)
+    many = sample(5.5, peer="shell", workload="noop", cpu=2.0)
+    row = "| shell | 2.0 | 181.8 | 100.0 | 7.0 | 1.00 | 7.00 | 0 | 0 |"
+    assert row in table_of(one, many).splitlines()
+
+
+def test_a_peer_that_cannot_run_a_plan_has_a_row_that_says_so():
+    text = table_of(sample(6.5, peer="shell", workload="paper"))
+    assert "| flat | cannot: jobs depend on each other | | | | | | |" in text.splitlines()
+
+
+def test_a_missing_peer_is_told_with_its_reason():
+    assert "Missing: late (not installed)." in table_of().splitlines()
+
+
+def test_the_docs_quote_the_tables_as_they_are_printed():
+    every = [sample(6.5, peer="shell", workload=name) for name in ("paper", "unbalanced", "noop")]
+    heads = [line for line in table_of(*every).splitlines() if line.startswith("| |")]
+    page = (ROOT / "docs/peers.md").read_text().splitlines()
+    assert [line for line in page if line.startswith(("| | makespan", "| | jobs/s"))] == heads
 
 
 def test_the_start_is_no_cost_of_a_further_job():

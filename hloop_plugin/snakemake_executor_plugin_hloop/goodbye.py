@@ -18,7 +18,8 @@ def say_goodbye(goodbye: dict[str, Any], say: Callable[[str], None], *, claimed:
     from snakemake.exceptions import WorkflowError
 
     if trouble := goodbye.get("trouble"):
-        raise WorkflowError(f"hloop: {trouble}")
+        action = "Mend that; then hloop recover writes it"
+        raise WorkflowError(f"hloop: {trouble}. {action}" if claimed else f"hloop: {trouble}")
     if not goodbye.get("status"):
         return
     say(f"hloop: {goodbye_text(goodbye)}")

@@ -128,6 +128,60 @@ def test_a_disk_without_room_for_a_temporary_file_is_told(workspace, make_job):
     )
 
 
+# A disk of 1 MiB. Where nobody but the machine's owner may mount one, a limit of that size on each
+# file stands in for it.
+MOUNT = "mount -t tmpfs -o size=1m small small"
+MAY_MOUNT = not subprocess.call(
+    ["unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=1m small /mnt"],
+    stderr=subprocess.DEVNULL,
+)
+BEFORE, SAYS = (
+    (["unshare", "-rm"], "No space left on device")
+    if MAY_MOUNT
+    else (["prlimit", f"--fsize={1 << 20}"], "SIGXFSZ")
+)
+
+
+def on_a_full_disk(workspace, make_job, filling: str) -> subprocess.CompletedProcess[str]:
+    """Run two jobs, of which the first fills the disk that the run directory is on. Then make
+    room, recover the run and resume it."""
+    workspace.plan(
+        make_job("full", f"[ -e go ] || exec {filling}", outputs=[]),
+        make_job("other", depends_on=["full"]),
+    )
+    (workspace.root / "small").mkdir()
+    hloop = f"{sys.executable} -m hloop"
+    script = f"""
+        {MOUNT if MAY_MOUNT else "true"}
+        {hloop} run --plan plan.json --run-dir small/run --devices simulated:1; echo first: $?
+        rm -f small/filler; : > small/run/jobs/full/stdout.log; touch go
+        {hloop} recover small/run; echo recover: $?
+        {hloop} run --resume small/run; echo resume: $?
+        {hloop} verify small/run; echo verify: $?
+    """
+    return subprocess.run(
+        [*BEFORE, "sh", "-c", script],
+        cwd=workspace.root,
+        env=workspace.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "filling", ["head -c 2000000 /dev/zero", "dd if=/dev/zero of=small/filler count=4000"]
+)
+def test_a_run_on_a_full_disk_fails_and_goes_on_when_there_is_room(workspace, make_job, filling):
+    done = on_a_full_disk(workspace, make_job, filling)
+    lines = done.stdout.splitlines()
+    assert {"first: 1", "first: 2"} & set(lines), done.stdout
+    assert {"recover: 0", "resume: 0", "verify: 0"} <= set(lines), done.stdout
+    assert SAYS in done.stdout and "Traceback" not in done.stdout
+
+
 def test_a_tmpdir_that_is_not_there_is_not_needed(workspace, make_job):
     workspace.plan(make_job("a"))
     argv = workspace.hloop_argv()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -74,15 +75,31 @@ def refuse(*_args, **_fields):
 """
 
 
-def test_a_full_process_table_fails_the_jobs_that_meet_it(make: Make, tmp_path: Path) -> None:
-    once = """
-start = os.posix_spawn
-def first_refuse(*args, **fields):
+# Root has no limit on its processes: another user then, who may still read and write everything.
+_READS_ALL = "-all,+dac_override"
+NOT_ROOT = () if os.geteuid() else (
+    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+    *(f"--{kind}={_READS_ALL}" for kind in ("inh-caps", "ambient-caps", "bounding-set")),
+)  # fmt: skip
+
+
+FULL_AT_FIRST = """
+import os, resource
+start, kind = os.posix_spawn, resource.RLIMIT_NPROC
+def when_full(*args, **fields):
     os.posix_spawn = start
-    refuse()
-os.posix_spawn = first_refuse
+    soft, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (1, hard))
+    try:
+        return start(*args, **fields)
+    finally:
+        resource.setrlimit(kind, (soft, hard))
+os.posix_spawn = when_full
 """
-    sup = make(patch=EAGAIN + once)
+
+
+def test_a_full_process_table_fails_the_jobs_that_meet_it(make: Make, tmp_path: Path) -> None:
+    sup = make(prefix=NOT_ROOT, patch=FULL_AT_FIRST)
     sup.open(rendered(tmp_path, job("a"), job("b")), keep_going=True, cpu_workers=1)
     sup.ready("a", "b")
     assert "Resource temporarily unavailable" in failure(sup)

@@ -150,6 +150,7 @@ class Supervised:
         environment: what it inherits, in place of this process's own.
         preexec: called in the new process before the supervisor starts.
         patch: Python that is run there before, to break what cannot be broken from outside.
+        prefix: a command that is given the supervisor's own, and becomes it.
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class Supervised:
         environment: Mapping[str, str] | None = None,
         preexec: Callable[[], object] | None = None,
         patch: str = "",
+        prefix: Sequence[str] = (),
     ):
         self.root = root
         self.paths = RunPaths(root / "run")
@@ -171,7 +173,7 @@ class Supervised:
         self.stderr = root / "supervisor.stderr"
         with theirs, self.stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", *program, str(theirs.fileno())],
+                [*prefix, sys.executable, "-P", *program, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 start_new_session=True,

@@ -8,13 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hloop.plan.contract import schema_problems
+from hloop.plan.prepare import read_config
+from hloop.report.benchmark import Protocol
+from hloop.report.measuring import Benchmark, MeasuredRun
 from hloop.run import processes
+from hloop.schedule.events import Mode
 
 # A rollout that waits while there is a file `hold`, and fails while there is one `broken`.
 ROLLOUT = """
@@ -73,6 +78,20 @@ def benchmark(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     process = start(folder, *options)
     out, err = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@pytest.fixture
+def refused(hloop: Any, monkeypatch: Any) -> Callable[..., str]:
+    """What a benchmark says that makes no run, in this process."""
+
+    def call(folder: Path, *options: str) -> str:
+        monkeypatch.chdir(folder)
+        outcome = hloop("benchmark", *OPTIONS, *options)
+        assert outcome.code == 2
+        said: str = outcome.err
+        return said
+
+    return call
 
 
 def told(process: subprocess.CompletedProcess[str]) -> list[tuple[str, str]]:
@@ -161,18 +180,15 @@ def test_at_its_end_it_has_a_page_and_says_where(finished: Path, monkeypatch: An
     ],
 )
 def test_another_protocol_in_the_same_folder_is_refused(
-    finished: Path, change: tuple[str, ...], found: str
+    finished: Path, refused: Any, change: tuple[str, ...], found: str
 ):
-    process = benchmark(finished, *change)
-    assert process.returncode == 2
-    assert f"protocol.json: {found}: the benchmark in this folder has" in process.stderr
+    said = refused(finished, *change)
+    assert f"protocol.json: {found}: the benchmark in this folder has" in said
 
 
-def test_another_plan_in_the_same_folder_is_refused(finished: Path, tmp_path: Path):
+def test_another_plan_in_the_same_folder_is_refused(finished: Path, refused: Any, tmp_path: Path):
     (tmp_path / "other.yaml").write_text(yaml.safe_dump({**WORKLOAD, "plan_id": "other"}))
-    process = benchmark(finished, "--config", str(tmp_path / "other.yaml"))
-    assert process.returncode == 2
-    assert "holds another plan" in process.stderr
+    assert "holds another plan" in refused(finished, "--config", str(tmp_path / "other.yaml"))
 
 
 def test_preparing_only_writes_the_plan_and_nothing_else(tmp_path: Path):
@@ -188,25 +204,24 @@ def test_preparing_only_writes_the_plan_and_nothing_else(tmp_path: Path):
         (("--devices", "simulated:0"), "simulated:N with N from 1"),
         (("--durations", "nothing"), "it cannot be read"),
         (("--run-dir", "used"), "used/summary.json is there, and no benchmark"),
+        (("--run-dir", "a{b}"), "a{b} holds a brace or an angle bracket"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
-    tmp_path: Path, options: tuple[str, ...], found: str
+    tmp_path: Path, refused: Any, options: tuple[str, ...], found: str
 ):
     (new_folder(tmp_path) / "used").mkdir()
     (tmp_path / "used/summary.json").touch()
-    process = benchmark(tmp_path, *options)
-    assert (process.returncode, found in process.stderr) == (2, True)
+    assert found in refused(tmp_path, *options)
     assert {path.name for path in tmp_path.rglob("*")} == {"tiny.yaml", "used", "summary.json"}
 
 
 def test_less_repetitions_than_there_are_would_be_a_choice_among_them(
-    finished: Path, tmp_path: Path
+    finished: Path, refused: Any, tmp_path: Path
 ):
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     (tmp_path / "bench/repetition_01").mkdir()
-    process = benchmark(tmp_path, "--repetitions", "1")
-    assert (process.returncode, "repetition_01 is there already" in process.stderr) == (2, True)
+    assert "repetition_01 is there already" in refused(tmp_path, "--repetitions", "1")
 
 
 def test_modes_that_decide_otherwise_stop_the_benchmark_and_everything_is_kept(tmp_path: Path):
@@ -262,6 +277,54 @@ def test_an_interrupted_benchmark_goes_on_where_it_was(tmp_path: Path):
     ]
     aside = tmp_path / "bench/repetition_00/hloop.aside-1/hloop_run.json"
     assert json.loads(aside.read_bytes())["status"] == "interrupted"
+
+
+def test_a_signal_between_two_runs_says_what_there_is_and_how_to_go_on(
+    tmp_path: Path, refused: Any, monkeypatch: Any
+):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hloop.cli.benchmark._measure", interrupted)
+    assert refused(new_folder(tmp_path)) == (
+        "hloop: a signal ended the benchmark; of its 2 runs 0 are complete, in "
+        f"{tmp_path}/bench. Call the same command again to go on\n"
+    )
+
+
+def look(folder: Path) -> tuple[MeasuredRun | None, str]:
+    """The run of mode hloop, as a benchmark that goes on takes it over, or why it does not."""
+    plan = read_config(folder / "tiny.yaml", repo_root=folder).plan
+    modes = (Mode.SEQUENTIAL, Mode.HLOOP)
+    protocol = Protocol(modes, repetitions=1, warmup=False, devices="simulated:1")
+    going_on = Benchmark(plan, protocol, folder / "bench", folder)
+    with going_on.claimed():
+        return going_on.existing(protocol.rounds()[0][1])
+
+
+@pytest.mark.parametrize("of", ["efficiency", "idle_seconds.device 0", "lower_bound.seconds"])
+def test_a_run_whose_report_says_other_times_than_its_journal_is_not_taken_over(
+    finished: Path, tmp_path: Path, of: str
+):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "bench/repetition_00/hloop/hloop_run.json"
+    report = json.loads(path.read_bytes())
+    *above, name = of.split(".")
+    fields = report["scheduling"][above[0]] if above else report["scheduling"]
+    fields[name] /= 2
+    path.chmod(0o644)
+    path.write_text(json.dumps(report))
+    measured, why = look(tmp_path)
+    assert (measured, "scheduling is not what its journal comes to" in why) == (None, True)
+
+
+def test_of_a_run_whose_surroundings_are_damaged_it_is_not_known_what_went_on(
+    finished: Path, tmp_path: Path
+):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "bench/repetition_00/hloop.surroundings.json").write_text("{}")
+    measured, _ = look(tmp_path)
+    assert measured is not None and measured.surroundings is None
 
 
 def test_a_killed_benchmark_goes_on_and_a_run_that_was_altered_is_made_anew(tmp_path: Path):

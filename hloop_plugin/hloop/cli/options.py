@@ -45,7 +45,7 @@ ModesOption = Annotated[
     typer.Option(
         metavar="MODES",
         help="Which modes, and in which order: sequential, hloop, bulk-sync, with commas between "
-        "them. [default: all three]",
+        "them. [default: all three, or those of a benchmark's configuration]",
     ),
 ]
 DevicesOption = Annotated[

@@ -32,7 +32,9 @@ from hloop.report.benchmark import BenchmarkPaths, PlannedRun, Protocol, repetit
 from hloop.report.decision import decision_hash
 from hloop.report.load import load_report
 from hloop.run.execution import NeverBegan, check_demands, check_may_begin, execute
+from hloop.run.journal import read_journal
 from hloop.run.page import is_wanted, make_page
+from hloop.run.report import assemble
 from hloop.run.settings import RunSettings
 from hloop.run.surroundings import Surroundings, other_runs
 
@@ -283,6 +285,11 @@ class Benchmark:
             report = dict(load_report(run_dir).document)
             if paths.plan.read_bytes() != self._plan_bytes:
                 return None, "it is a run of another plan"
+            # Bounds and idle times are in no record: only the journal tells them.
+            rendered = render_plan(self.plan, self.repo_root, run_dir)
+            told = assemble(rendered, read_journal(paths.journal))
+            if told["scheduling"] != report["scheduling"]:
+                return None, "its report's scheduling is not what its journal comes to"
             manifest = json.loads(paths.manifest.read_bytes())
         except (HloopError, OSError, ValueError) as error:
             return None, str(error)

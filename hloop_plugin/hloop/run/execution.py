@@ -27,6 +27,7 @@ from hloop.run.approval import check_formal
 from hloop.run.resuming import former_keep_going, settings_to_resume
 from hloop.run.runlock import RunLock, check_idle, check_new
 from hloop.run.settings import RunSettings
+from hloop.run.workflow import pattern_problems
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -79,9 +80,11 @@ def check_demands(plan: Path, rendered: RenderedPlan, settings: RunSettings) -> 
         plan: the file that the plan is from.
 
     Raises:
-        HloopError: an input is missing, or a setting cannot be.
+        HloopError: Snakemake takes a path for a pattern, an input is missing, or a setting cannot
+            be.
     """
-    if problems := missing_external_inputs(rendered):
+    problems = pattern_problems(rendered.plan, rendered.run_dir)
+    if problems := problems + missing_external_inputs(rendered):
         raise PlanError(problems, file=plan)
     table = settings.resolve(rendered.plan, os.environ)
     settings.leases(table, os.environ)

@@ -241,7 +241,7 @@ def define(
         repo_root=root,
         mimicx_root=None if mimicx_root is None else Path(mimicx_root),
     )
-    if problems := lint(plan, root, run_dir) + _pattern_problems(plan, run_dir):
+    if problems := lint(plan, root, run_dir) + pattern_problems(plan, run_dir):
         raise PlanError(problems, file=source)
     rendered = render_plan(plan, root, run_dir)
     return WorkflowRun(rendered, settings, Path(os.path.abspath(source)), config)
@@ -265,7 +265,7 @@ def _is_pattern(path: str) -> bool:
     return "{" in path or "<" in path
 
 
-def _pattern_problems(plan: Plan, run_dir: Path) -> list[Problem]:
+def pattern_problems(plan: Plan, run_dir: Path) -> list[Problem]:
     """Find what would make a pattern of a completion marker's path."""
     found = [("run_dir", f"the path of the run directory, {run_dir}", str(run_dir))]
     found += [

@@ -83,6 +83,12 @@ def test_the_command_line_names_another_pool(tmp_path: Path) -> None:
     assert commands(tmp_path, pool="my-h100")[0][0] == ("train", "--arch", "sm_90")
 
 
-def test_an_unknown_pool_gives_no_plan(tmp_path: Path) -> None:
-    with pytest.raises(HloopError, match="no entry matches the pool 'h10'"):
-        commands(tmp_path, pool="h10")
+@pytest.mark.parametrize("pool", ["h10", ""])
+def test_an_unknown_pool_gives_no_plan(tmp_path: Path, pool: str) -> None:
+    with pytest.raises(HloopError, match=f"no entry matches the pool '{pool}'"):
+        commands(tmp_path, pool=pool)
+
+
+def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(HloopError, match="there is no such table of pools"):
+        architecture_of("h100", tmp_path / "pools.yaml")

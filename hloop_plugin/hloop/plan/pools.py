@@ -24,9 +24,14 @@ def architecture_of(pool: str, table: Path) -> str:
         table: a file of the format ``hloop.pools.v1``.
 
     Raises:
-        WorkloadError: the table is wrong; no entry matches, or several that do not agree.
+        WorkloadError: the table is not there or wrong; no entry matches, or several that do not
+            agree.
         PlanError: the table cannot be read.
     """
+    if not table.exists():
+        action = "Write it, as in docs/sweeps.md, or name another with --pools"
+        problem = Problem("no_pools", "", "there is no such table of pools", action=action)
+        raise WorkloadError(problem, file=table)
     document, problems = read_document(table)
     if problems := [*problems, *format_problems(document, "pools")]:
         raise WorkloadError(problems, file=table)

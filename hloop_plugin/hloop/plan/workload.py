@@ -70,7 +70,7 @@ def expand_workload(
             given; then flags.
     """
     options = options or SweepOptions()
-    pool = options.pool or document.get("pool")
+    pool = document.get("pool") if options.pool is None else options.pool
     architecture = None
     if pool is not None:
         architecture = architecture_of(pool, options.pools or repo_root / "config/pools.yaml")

@@ -184,6 +184,11 @@ def test_clap_names_what_is_required_in_its_usage() -> None:
     assert flags_of(text) == [Flag(("-s", "--seed"), True, None, True)]
 
 
+def test_click_may_wrap_the_line_that_says_required() -> None:
+    text = "Options:\n  --seed N  The seed. [env var: SEED;\n            required]\n"
+    assert flags_of(text)[0].required
+
+
 def test_clap_lists_values_one_below_the_other() -> None:
     text = (
         "Options:\n      --mode <MODE>\n          How\n\n          Possible values:\n"

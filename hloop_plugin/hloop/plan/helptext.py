@@ -236,7 +236,7 @@ def _flag(head: str, description: str, boxed: bool) -> Flag | None:
         takes_value=None if optional or (boxed and not valued) else bool(valued),
         choices=choices or _possible_values(description),
         required=head.startswith("*")
-        or re.search(r"\[(?:[^\[\]]*; ?)?required\]", description) is not None
+        or re.search(r"\[(?:[^\[\]]*;\s*)?required\]", description) is not None
         # So tyro writes it.
         or (boxed and "(required)" in description),
     )

@@ -131,6 +131,7 @@ def test_what_is_no_time_is_refused_with_the_job(tmp_path: Path, value: Any):
     [
         ("times.json", "[1]", "it holds no JSON object"),
         ("times.json", "{", "it is not JSON"),
+        ("times.json", '{"a": 1, "a": 2}', "it is not JSON: .*'a'"),
         ("times.csv", "job,seconds\n", "it lacks the columns job_id and seconds"),
         ("times.csv", "job_id,seconds\na,1\na,2\n", "a stands there twice"),
         ("summary.json", "{}", "it is no summary of a benchmark"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hloop import canonical
 from hloop.errors import Problem, ReportError
 from hloop.plan.model import Plan
 from hloop.report.benchmark import BenchmarkPaths, is_benchmark
@@ -75,7 +76,7 @@ def read_durations(plan: Plan, path: Path | None) -> Durations:
     if path.suffix == ".csv":
         return Durations("file", path, seconds_ns=_table(path, data))
     try:
-        document = json.loads(data)
+        document = json.loads(data, object_pairs_hook=canonical.no_duplicates)
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"it is not JSON: {error}") from None
     if isinstance(document, dict) and "schema_version" in document:

@@ -118,6 +118,11 @@ TRAIN = ("stages", "train")
     ("document", "code", "where"),
     [
         (changed(INSIDE, *TRAIN, "command", value=["t", "<folds>"]), "axis_unused", "train"),
+        (
+            changed(INSIDE, *TRAIN, "command", value=["t", "{run_dir}/s<seed>", "<folds>"]),
+            "axis_unused",
+            "train",
+        ),
         (changed(INSIDE, *TRAIN, "command", value=["t", "<seed>"]), "axis_unused", "sweep.folds"),
         (changed(INSIDE, *TRAIN, "over", value=["seed", "fold"]), "folds_inside", "train"),
         (changed(INSIDE, "axes", value={"seed": [1]}), "axis_collides", "sweep.seeds"),
@@ -167,6 +172,7 @@ OWN = {
         ("<outputs.model>", False),
         ("--out={run_dir}/<candidate>", False),
         ("--lr=<lr>", True),
+        ("train --out {run_dir}/m --lr <lr>", True),
         ("<candidate>", True),
         ("--name=<job_id>", True),
     ],

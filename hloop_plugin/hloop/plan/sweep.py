@@ -6,7 +6,6 @@ what a sweep gets wrong before anything is made is told. Nothing is read, writte
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -203,20 +202,20 @@ class Sweep:
 
 
 def tells(stage: Mapping[str, Any], name: str) -> bool:
-    """Say whether a stage's command, environment or inputs have the placeholder ``<name>``.
+    """Say whether a stage's command, environment, inputs or folder have ``<name>``.
 
-    They also have it where they name the job or its candidate, and that is made of it; but not as
-    a part of a path in the run, which says only where the job is to write.
+    They also have it where they name the job or its candidate, and that is made of it. A path in
+    the run that a command is given does not count: it says where to write, not what to do.
     """
-    told = [stage.get(part) for part in ("command", "environment", "inputs", "cwd")]
-    made_of = {
-        "candidate": str(stage.get("candidate", "")),
-        "job_id": str(stage.get("job_id", f"<{'> <'.join(stage.get('over', []))}>")),
-    }
+    job_id = stage.get("job_id", "".join(f"<{axis}>" for axis in stage.get("over", [])))
+    made_of = {"candidate": str(stage.get("candidate", "")), "job_id": str(job_id)}
     names = [name, *(own for own, text in made_of.items() if _names(text, name))]
-    return _names(json.dumps(told), name) or any(
-        _names(item, own) for own in names for item in _items(told) if "{run_dir}" not in item
-    )
+    told = [
+        re.sub(r"""\{run_dir\}[^\s"']*""", "", item)
+        for item in _items([stage["command"], stage.get("environment")])
+    ]
+    told += _items([stage.get("inputs"), stage.get("cwd")])
+    return any(_names(item, own) for item in told for own in names)
 
 
 def _names(text: str, name: str) -> bool:

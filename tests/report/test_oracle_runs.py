@@ -157,6 +157,23 @@ def test_a_folder_that_is_used_is_refused(green: Path) -> None:
         run_oracle(green / "spec.yaml", green / "o", green)
 
 
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"code": {"root": "{repo_root}", "files": ["x.py"]}}, "there is no x.py"),
+        ({"files": {"checkpoint": "{repo_root}/lost"}}, "lost"),
+        ({}, "names no devices"),
+    ],
+)
+def test_an_oracle_that_cannot_begin_leaves_its_folder_unused(
+    tmp_path: Path, changes: Any, found: str
+) -> None:
+    spec = write_case(tmp_path, **changes)
+    with pytest.raises(HloopError, match=found):
+        run_oracle(spec, tmp_path / "o", tmp_path, devices="simulated:0")
+    assert not (tmp_path / "o").exists()
+
+
 # What a verdict covers
 
 

@@ -71,7 +71,7 @@ def test_a_setting_with_a_name_of_the_verdicts_is_refused(tmp_path: Path, name: 
 
 
 def test_an_identity_without_the_seed_is_refused(tmp_path: Path) -> None:
-    assert "identity" in refused(tmp_path, identity=["task"])
+    assert "identity: the list lacks 'seed'" in refused(tmp_path, identity=["task"])
 
 
 def test_code_that_is_not_there_is_told(tmp_path: Path) -> None:

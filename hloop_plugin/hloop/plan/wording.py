@@ -71,6 +71,8 @@ def problems_of(error: Any) -> Iterator[Problem]:
     elif keyword == "maximum":
         if value != math.inf:  # That it is no number is said elsewhere.
             yield Problem("too_large", where, f"{show(value)} is too large", f"{asked} or less")
+    elif keyword == "contains" and "const" in asked:
+        yield Problem("lacking", where, f"the list lacks {asked['const']!r}", action="Add it")
     elif keyword == "uniqueItems":
         yield Problem("listed_twice", where, "an entry stands twice in the list", "each once")
     else:

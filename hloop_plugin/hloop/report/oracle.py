@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -85,8 +86,7 @@ def run_oracle(
         HloopError: there is no answer, and no verdict: the spec is not right, a path failed or
             the budget was used up, or what the verdict is bound to changed meanwhile.
     """
-    read_spec(spec_file, repo_root)
-    RunPaths(root).check_new()
+    _check_may_begin(read_spec(spec_file, repo_root), root, devices)
     root.mkdir(parents=True, exist_ok=True)
     files.publish(root / SPEC_NAME, spec_file.read_bytes())
     spec = read_spec(root / SPEC_NAME, repo_root)
@@ -117,6 +117,18 @@ def run_oracle(
     }
     files.publish(root / VERDICT_NAME, json.dumps(verdict, indent=2).encode() + b"\n")
     return verdict
+
+
+def _check_may_begin(spec: Spec, root: Path, devices: str) -> None:
+    """Demand what is knowable before: else an oracle that cannot begin has used up its folder."""
+    RunPaths(root).check_new()
+    for workers in spec.workers:
+        spec.bound(workers)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Path(folder, "slow.plan.json")
+        plan.write_text(json.dumps(spec.plan("slow", spec.workers[0], 1)))
+        rendered = load_checked(plan, spec.repo_root, root / "slow")
+        check_may_begin(plan, rendered, {"devices": devices})
 
 
 @dataclass

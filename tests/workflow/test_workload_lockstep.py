@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 
 import fake_simulator
+import numpy as np
 import pytest
 from fake_simulator import Fake, Nonsense
 from humanoid import lockstep
-from humanoid.lockstep import WorkerError, run_lockstep, run_one_by_one
+from humanoid.batched import answerer
+from humanoid.lockstep import Request, WorkerError, run_lockstep, run_one_by_one
 
 SEEDS = [5, 3, 8, 13, 2, 21, 1]
 
@@ -219,6 +221,17 @@ def test_an_episode_of_many_is_the_episode_alone(run, command, rows_of, options,
     assert run([*command("rollout"), *alone, *outputs]).returncode == 0
     lines = (tmp_path / "s").read_text().splitlines()
     assert [float(line.split(",")[1]) for line in lines[1:]] == rewards
+
+
+def test_the_noise_of_an_action_is_that_of_its_task_seed_and_step_in_any_batch():
+    def noise(task, *requests):
+        answer = answerer(task, np.zeros_like, noise=0.5)
+        return answer([Request(seed, step, bytes(8 * 17)) for seed, step in requests])
+
+    keys = [("stand", 1, 1), ("stand", 1, 2), ("stand", 2, 1), ("squat", 1, 1)]
+    alone = [noise(task, (seed, step))[0] for task, seed, step in keys]
+    assert len(set(alone)) == 4
+    assert noise("stand", (2, 1), (1, 2), (1, 1)) == alone[2::-1]
 
 
 def test_the_noise_of_actions_changes_the_rows(rows_of):

@@ -229,9 +229,10 @@ class _Oracle:
                 raise OracleError(Problem("other_settings", name, found, bound[name]), file=file)
 
     def _check_seeds(self, rows: list[Row]) -> None:
-        lacking = set(self.spec.document["seeds"]) - {row["seed"] for row in rows}
+        written = [row["seed"] for row in rows]
+        lacking = [seed for seed in self.spec.document["seeds"] if seed not in written]
         if lacking:
-            found = f"the slow path wrote no row for seed {min(lacking)}"
+            found = f"the slow path wrote no row for seed {lacking[0]}"
             raise OracleError(Problem("no_row", "seeds", found, "a row for every seed"))
 
 

@@ -389,6 +389,19 @@ def test_a_signal_to_the_supervisor_stops_the_run(sup: Supervised, number: int) 
     assert sup.events("stopping")[0]["reason"] == signal.Signals(number).name
 
 
+def test_a_signal_that_ends_the_jobs_as_well_is_a_stop_and_no_failure(sup: Supervised) -> None:
+    # As from `scancel` or systemd, to all processes at once.
+    sup.open(rendered(sup.root, job("a", "exec sleep 60")))
+    sup.ready("a")
+    pid = sup.pid("a")
+    sup.process.send_signal(signal.SIGSTOP)
+    os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: not is_alive(pid), "the job to end")
+    sup.process.send_signal(signal.SIGTERM)
+    sup.process.send_signal(signal.SIGCONT)
+    assert sup.ended("a") == ["cancelled"]
+
+
 # The end of the other side
 
 DEAF = "trap '' TERM; while :; do sleep 0.05; done"

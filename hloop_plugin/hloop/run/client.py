@@ -81,7 +81,9 @@ class SupervisorClient:
         self._process.wait()
         self._socket.close()
         os.close(self._stop_read)
-        os.close(self._stop_write)
+        # A signal may come at any moment, and another file have the number.
+        stop_write, self._stop_write = self._stop_write, -1
+        os.close(stop_write)
         return self._goodbye
 
     def _listen(self) -> None:

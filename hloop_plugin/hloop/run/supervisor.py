@@ -109,10 +109,11 @@ class Supervisor:
                 self._loop.watch(self._hash_socket, self._hashes.read)
 
     def _on_signals(self, numbers: bytes) -> None:
-        self._trees.reap()
+        # First what stops the run: who sends a signal to all processes ends jobs with it.
         for number in numbers:
             if number != signal.SIGCHLD:
                 self._stop_run(signal.Signals(number).name)
+        self._trees.reap()
 
     # Messages from the executor
 

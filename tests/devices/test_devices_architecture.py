@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nvml_double
 import pytest
+from source_tree import ROOT
 
 PLAN = """
 schema_version: mimicx.hloop-plan.v1
@@ -53,19 +54,43 @@ def refusal(
     placement: str = "pinned",
 ) -> str:
     """Begin a run of a job for sm_90, in a process of its own, and give what it is told."""
-    state = folder / "state.txt"
-    state.write_text((nvml_double.NVML / "two_gpus.txt").read_text() + capabilities)
-    plan = folder / "plan.yaml"
-    plan.write_text(PLAN.format(device=device, architecture="sm_90"))
-    environment = {
-        **nvml_double.environment(library, state),
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": "0,1",
-    }
+    plan, environment = prepared(folder, library, device, capabilities)
     command = [sys.executable, "-c", ASK, plan, devices, placement]
     return subprocess.run(
         command, env=environment, check=True, capture_output=True, text=True
     ).stdout
+
+
+def prepared(
+    folder: Path, library: Path, device: int, capabilities: str = CAPABILITIES
+) -> tuple[Path, dict[str, str]]:
+    """Give a plan with a job for sm_90 on a device, and the environment of a run of it."""
+    state = folder / "state.txt"
+    state.write_text((nvml_double.NVML / "two_gpus.txt").read_text() + capabilities)
+    plan = folder / "plan.yaml"
+    plan.write_text(PLAN.format(device=device, architecture="sm_90"))
+    return plan, {
+        **nvml_double.environment(library, state),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+    }
+
+
+SNAKEMAKE = ("-m", "snakemake", "-s", str(ROOT / "workflow/Snakefile"), "--cores", "1")
+
+
+def test_snakemake_starts_nothing_on_another_architecture(tmp_path: Path, library: Path) -> None:
+    plan, environment = prepared(tmp_path, library, device=0)
+    settings = (f"plan={plan}", f"run_dir={tmp_path}/run", f"repo_root={tmp_path}", "devices=auto")
+    ended = subprocess.run(
+        [sys.executable, *SNAKEMAKE, "--executor", "hloop", "--config", *settings],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert "is sm_89, and job train is for sm_90" in ended.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_device_of_the_right_architecture_is_taken(tmp_path: Path, library: Path) -> None:

@@ -131,6 +131,15 @@ def test_a_run_that_carried_on_after_a_failure_does_so_when_it_is_resumed(worksp
     assert statuses == {"bad": "failed", "good": "completed", "after": "completed"}
 
 
+def test_a_run_that_has_completed_keeps_its_head_when_it_is_resumed(workspace, make_job):
+    workspace.plan(make_job("a"))
+    workspace.hloop_run()
+    before = (workspace.root / "run/hloop_run.json").read_bytes()
+    result = workspace.run("hloop", "run", "--resume", "run")
+    assert (result.returncode, "nothing to resume: the run has comp" in result.stdout) == (0, True)
+    assert (workspace.root / "run/hloop_run.json").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -127,6 +127,7 @@ def command(
     from hloop.files import RunPaths, sha256_bytes
     from hloop.run.execution import check_may_begin, execute
     from hloop.run.page import is_wanted, make_page
+    from hloop.run.resuming import report_of_completed
 
     if dry_run and resume is None:
         raise typer.BadParameter("--dry-run needs --resume; hloop plan shows what a plan asks for")
@@ -157,17 +158,26 @@ def command(
     if dry_run:
         _print_decisions(rendered, as_json=as_json)
         return
-    start = _end_of_lines(paths)
-    report = execute(
-        plan,
-        rendered,
-        given,
-        keep_going=keep_going,
-        watch=lambda alive: show(
-            follow(paths.journal, alive, start=start, ready=paths.manifest.exists),
-            len(rendered.jobs),
-        ),
-    ).report
+    report = None if resume is None else report_of_completed(rendered)
+    if report is not None:
+        wants_page = False
+        print("nothing to resume: the run has completed, and its records hold", file=sys.stderr)
+    else:
+        start = _end_of_lines(paths)
+        execution = execute(
+            plan,
+            rendered,
+            given,
+            keep_going=keep_going,
+            watch=lambda alive: show(
+                follow(paths.journal, alive, start=start, ready=paths.manifest.exists),
+                len(rendered.jobs),
+            ),
+        )
+        report = execution.report
+        if report["status"] == "interrupted" and not execution.signals:
+            # Its log goes with it.
+            print(f"hloop: Snakemake printed last:\n{execution.printed}", file=sys.stderr)
     head = sha256_bytes(paths.report.read_bytes())
     if as_json:
         print_json({**report, "head": head})

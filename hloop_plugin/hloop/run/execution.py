@@ -47,10 +47,12 @@ class Execution:
     Attributes:
         report: the run report, as it lies in the run directory.
         signals: the numbers of the signals that came meanwhile, and were passed on.
+        printed: the end of what Snakemake printed.
     """
 
     report: dict[str, Any]
     signals: tuple[int, ...]
+    printed: str = ""
 
 
 def check_may_begin(plan: Path, rendered: RenderedPlan, given: Mapping[str, Any]) -> None:
@@ -150,7 +152,7 @@ def execute(
             code = child.wait()
             _await_supervisor()
             _close_for_the_dead(paths)
-        printed = log.read_text(errors="replace")
+        printed = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
     begun = paths.next_session() > session
     try:
         # One that was there before says nothing of this execution.
@@ -159,11 +161,9 @@ def execute(
         if received and not begun:
             name = signal.Signals(received[0]).name
             raise NeverBegan(Problem("stopped", "", f"{name} came before the run began")) from None
-        end = "\n".join(printed.splitlines()[-40:])
-        raise HloopError(
-            Problem("no_report", "", f"Snakemake ended with {code} and left no report:\n{end}")
-        ) from None
-    return Execution(report, tuple(received))
+        found = f"Snakemake ended with {code} and left no report:\n{printed}"
+        raise HloopError(Problem("no_report", "", found)) from None
+    return Execution(report, tuple(received), printed)
 
 
 @contextlib.contextmanager

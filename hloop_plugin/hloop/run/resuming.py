@@ -8,6 +8,7 @@ run's lock.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -194,6 +195,20 @@ def _shown(line: bytes) -> str:
 def _refused(paths: RunPaths, code: str, found: str, action: str) -> RunDirectoryError:
     found = f"{paths.root} cannot be resumed: {found}"
     return RunDirectoryError(Problem(code, "", found, "an exploratory run of a plan", action))
+
+
+def report_of_completed(rendered: RenderedPlan) -> dict[str, Any] | None:
+    """Give the report of a run of which nothing is left to do; None of any other. To resume it
+    would give it another head for nothing."""
+    from hloop.provenance.resume import decide
+
+    try:
+        report = json.loads(RunPaths(rendered.run_dir).report.read_bytes())
+        if report["status"] != "completed":
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return dict(report) if all(item.kept for item in decide(rendered)) else None
 
 
 # What the executor does, before the supervisor starts and Snakemake removes anything

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hloop import canonical
+from hloop import __version__, canonical
 from hloop.errors import HloopError
 from hloop.files import RunPaths, hash_file
 from hloop.plan.load import load_plan
@@ -100,6 +100,8 @@ class Soak:
         options = ["--resume", str(self.paths.root)]
         if not self.paths.plan.exists():
             options = ["--plan", str(self.plan), "--run-dir", str(self.paths.root)]
+        if not self.paths.manifest.exists():
+            # Nobody knows the settings of a run that died before it had begun.
             options += ["--repo-root", str(self.plan.parent), "--devices", "simulated:2"]
         argv = [sys.executable, "-m", "hloop", "run", "--grace-seconds", "1", *options]
         with (self.plan.parent / f"{self.paths.root.name}.log").open("ab") as log:
@@ -184,7 +186,7 @@ class Soak:
         argv = [sys.executable, "-m", "hloop", "recover", str(self.paths.root)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         self.recoveries += done.returncode == 0
-        if done.returncode != 0 and "had not begun" not in done.stderr:
+        if done.returncode != 0 and "before it had begun" not in done.stderr:
             self.problems.append(f"recover: {done.stderr.strip()}")
         if done.returncode == 0:
             self.check_unaltered("recovered")
@@ -276,20 +278,25 @@ def _soak_all(folder: Path, options: argparse.Namespace) -> int:
     kills: Counter[str] = Counter()
     total: Counter[str] = Counter()
     bad = 0
-    for number in range(options.seed, options.seed + options.runs):
+    began = time.monotonic()
+    for place, number in enumerate(range(options.seed, options.seed + options.runs), 1):
         run = soak(folder, path, number, expected, seconds)
         kills.update(run.kills)
         total.update(executions=run.executions, recovered=run.recoveries)
         total.update(kept=run.kept, again=run.again)
         bad += bool(run.problems)
         state = "; ".join(run.problems) or "complete, unaltered, nothing left"
-        print(f"run {number}: killed {', '.join(run.kills) or 'nothing'}: {state}", flush=True)
-    print(f"{options.runs} runs of {jobs} jobs, {total['executions']} executions")
+        killed = ", ".join(run.kills) or "nothing"
+        print(f"{place}/{options.runs} seed {number}: killed {killed}: {state}", flush=True)
+    passed = round(time.monotonic() - began)
+    print(f"{options.runs} runs of {jobs} jobs, {total['executions']} executions, {passed} s")
     print("killed: " + ", ".join(f"{kills[target]} x {target}" for target in TARGETS))
     print(f"recovered first: {total['recovered']}")
     print(f"jobs kept when resumed: {total['kept']}, run again: {total['again']}")
     print(f"runs with a problem: {bad}")
-    print(json.dumps({"runs": options.runs, "bad": bad, "killed": kills, **total}))
+    summary = {"runs": options.runs, "jobs": jobs, "first_seed": options.seed, "bad": bad}
+    summary |= {"killed": kills, **total, "seconds": passed, "cpu_count": os.cpu_count()}
+    print(json.dumps({**summary, "hloop": __version__}))
     return 1 if bad else 0
 
 

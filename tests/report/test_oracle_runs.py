@@ -336,6 +336,14 @@ def test_a_run_of_the_slow_path_needs_no_verdict(green: Path, tmp_path: Path) ->
     require(green, tmp_path, command=changed(green, 3, "0"))
 
 
+def test_a_program_may_be_written_from_the_folder_that_its_job_runs_in(
+    green: Path, tmp_path: Path
+) -> None:
+    require(green, tmp_path, command=changed(green, 1, "program.py"))
+    with pytest.raises(NotCovered, match="no job runs what"):
+        require(green, tmp_path, command=changed(green, 1, "program.py"), cwd=str(tmp_path))
+
+
 def test_a_command_that_is_neither_path_may_not_begin(green: Path, tmp_path: Path) -> None:
     with pytest.raises(NotCovered, match="neither of the two paths"):
         require(green, tmp_path, command=["python", "{repo_root}/program.py", "--fast"])

@@ -142,12 +142,13 @@ def require_verdict(file: Path, rendered: RenderedPlan) -> None:
     """
     verdict = read_verdict(file)
     spec = read_spec(verdict.spec_file, Path(rendered.repo_root))
-    code = {os.path.realpath(path) for path in spec.code_files()}
+    code = {os.path.realpath(path): str(path) for path in spec.code_files()}
     problems, seen = [], 0
     for job_id, job in rendered.jobs.items():
-        command = list(job.argv)
-        if code.isdisjoint(_paths_in(job)):
+        if code.keys().isdisjoint(_paths_in(job)):
             continue
+        # The programs may be written in any way, as from the folder that the job runs in.
+        command = [code.get(os.path.realpath(os.path.join(job.cwd, a)), a) for a in job.argv]
         seen += 1
         if spec.settings_of("slow", command, job.cwd) is not None:
             continue

@@ -2,7 +2,6 @@
 # itself, also when it is killed.
 import snakemake as snakemake_package
 
-from hloop.run.page import is_wanted
 from snakemake_executor_plugin_hloop.goodbye import say_goodbye
 
 
@@ -16,9 +15,9 @@ onstart:
 
 onsuccess:
     if workflow.executor_plugin.name != "hloop":
-        say_goodbye(hloop_run.end(), print, with_page=is_wanted())
+        say_goodbye(hloop_run.end(), print, claimed=True)
 
 
 onerror:
     if workflow.executor_plugin.name != "hloop":
-        say_goodbye(hloop_run.end(), print, with_page=is_wanted())
+        say_goodbye(hloop_run.end(), print, claimed=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from drawn_runs import completed_run, failed_run
 from hloop.files import RunPaths
@@ -81,6 +83,14 @@ def test_a_folder_that_is_no_run_is_told(hloop, tmp_path):
 def test_a_benchmark_that_has_just_begun_is_told(hloop, tmp_path):
     (tmp_path / "protocol.json").write_text("{}")
     assert "no repetition has ended" in hloop("report", tmp_path).err
+
+
+def test_a_run_of_rules_without_a_plan_has_no_page_and_that_is_told(hloop, tmp_path):
+    paths = RunPaths(tmp_path)
+    paths.rules.mkdir()
+    paths.report.write_text(json.dumps({"_type": "hloop/rules_run/v1"}))
+    outcome = hloop("report", tmp_path)
+    assert (outcome.code, "a run of rules without a plan" in outcome.err) == (2, True)
 
 
 def test_a_folder_that_is_not_there_is_told(hloop, tmp_path):

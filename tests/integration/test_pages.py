@@ -7,6 +7,7 @@ import signal
 import pytest
 from hloop.files import HTML_NAME, RunPaths
 from hloop.provenance.verify import verify
+from hloop.report.write import write_pages
 from hloop.run import page
 
 # The other tests' runs make none.
@@ -86,6 +87,18 @@ def test_a_signal_while_it_is_made_leaves_no_lock(workspace, make_job):
             process.send_signal(signal.SIGHUP)
     workspace.finish(process)
     assert list(workspace.root.glob(".snakemake/locks/*")) == []
+
+
+def test_it_tells_what_verify_finds_also_of_a_run_that_was_changed(workspace, make_job, html):
+    workspace.plan(make_job("a"))
+    workspace.run(*workspace.hloop_argv(), env={page.SWITCH: page.OFF})
+    told = []
+    for text in ("", "added"):
+        with RunPaths(html.parent).job("a").stdout.open("a") as log:
+            log.write(text)
+        write_pages(html.parent)
+        told.append("complete: yes, unaltered: yes" in html.read_text())
+    assert told == [True, False]
 
 
 def test_what_goes_wrong_with_it_is_one_line(tmp_path):

@@ -64,14 +64,19 @@ def write_pages(
 def _check_run(folder: Path) -> None:
     """Say what a folder is that holds nothing to draw, where that can be said."""
     paths = RunPaths(folder)
+    expected = "a run of a plan, a benchmark or a simulation"
     if os.path.lexists(paths.report) or paths.journal.exists():
+        if paths.rules.is_dir() and not paths.plan.exists():
+            found = "a run of rules without a plan, of which there is no page"
+            action = "hloop verify checks its records; snakemake --report shows what rules made"
+            raise ReportError(Problem("no_plan", "", f"{folder} holds {found}", expected, action))
         return
     if BenchmarkPaths(folder).protocol.exists():
         found = "a benchmark of which no repetition has ended"
         action = "Wait for the first, or run hloop benchmark again to go on with it"
     else:
-        found, action = "no run, no benchmark and no simulation", ""
-    expected = "hloop_run.json, journal.jsonl, summary.json or simulation.json"
+        found = "no hloop_run.json, journal.jsonl, summary.json or simulation.json"
+        action = ""
     raise ReportError(Problem("nothing", "", f"{folder} holds {found}", expected, action))
 
 
@@ -142,7 +147,10 @@ def _write(path: Path, content: str) -> None:
         files.replace(path, content.encode("utf-8", "backslashreplace"))
     except OSError as error:
         problem = Problem(
-            "unwritable", "", f"{path} cannot be written: {error.strerror}", action="Name another"
+            "unwritable",
+            "",
+            f"{path} cannot be written: {error.strerror}",
+            action="Name another with --out",
         )
         raise ReportError(problem) from None
 

@@ -132,9 +132,11 @@ class Executor(RealExecutor):
         os.environ.update(self._switch)
         # A signal that comes now ends the wait for the page, and no more.
         self._signals.take(signal.default_int_handler)
-        if goodbye is not None:
-            say_goodbye(goodbye, self.logger.info, claimed=self._claimed)
-        self._signals.restore()
+        try:
+            if goodbye is not None:
+                say_goodbye(goodbye, self.logger.info, claimed=self._claimed)
+        finally:
+            self._signals.restore()
 
     def cancel(self) -> None:
         # Snakemake cannot go on.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 import typer
 from hloop.cli import main as main_module
 from hloop.cli.main import application
+from hloop.provenance import chain
 from mutations import as_json, change_bytes, change_document
 
 
@@ -41,6 +42,8 @@ Ask = Callable[..., Answer]
 def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Run ``hloop`` with these arguments."""
     monkeypatch.setattr(main_module, "application", lambda *_wanted: _all_commands())
+    # All records but the spoilt one are the same each time.
+    monkeypatch.setattr(chain, "document_of", _read_once)
 
     def call(*arguments: object) -> Answer:
         monkeypatch.setattr(sys, "argv", ["hloop", *map(str, arguments)])
@@ -56,6 +59,9 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def _all_commands() -> Any:
     """Typer makes the commands anew at every call, which takes longer than most of them."""
     return typer.main.get_command(application())
+
+
+_read_once = lru_cache(maxsize=256)(chain.document_of)
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,10 @@ def idle_section(band: Band) -> Iterator[Markup]:
     parts: list[object] = [element("p", total)]
     if found:
         rows = [
-            (name, f"{length:.3f}", f"{start:.3f}", f"{end:.3f}", _ended_by(band["jobs"], step))
+            (name, *map(seconds, (length, start, end)), _ended_by(band["jobs"], step))
             for length, name, start, end, step in found[:MAX_GAPS]
         ]
-        heads = ("device", "idle s", "from s", "to s", "what came then")
+        heads = ("device", "idle", "from", "to", "what came then")
         parts.append(table(heads, rows, class_="times"))
         if len(found) > MAX_GAPS:
             parts.append(element("p", f"and {len(found) - MAX_GAPS} shorter ones", class_="quiet"))
@@ -121,8 +121,8 @@ def critical_path_section(band: Band) -> Markup:
     rows = [
         (
             jobs[step["job"]]["id"],
-            f"{jobs[step['job']]['end'] - jobs[step['job']]['start']:.3f}",
-            f"{step['gap']:.3f}",
+            seconds(jobs[step["job"]]["end"] - jobs[step["job"]]["start"]),
+            seconds(step["gap"]),
             _why(jobs, step),
         )
         for step in shown
@@ -135,7 +135,7 @@ def critical_path_section(band: Band) -> Markup:
     return section(
         "Critical path",
         element("p", note),
-        table(("job", "seconds", "gap before", "why then"), rows, class_="times"),
+        table(("job", "took", "gap before", "why then"), rows, class_="times"),
     )
 
 

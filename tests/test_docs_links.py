@@ -82,7 +82,7 @@ def options() -> dict[str, set[str]]:
     known = {
         name: {"--help"}.union(
             *(
-                parameter.opts
+                [*parameter.opts, *parameter.secondary_opts]
                 # hloop oracle has a command of its own, check.
                 for part in (command, *getattr(command, "commands", {}).values())
                 for parameter in part.params

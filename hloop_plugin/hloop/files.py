@@ -149,7 +149,7 @@ class RunPaths:
         else:
             return
         action = "Choose another run directory, or move this one away"
-        if self.plan.exists():
+        if os.path.exists(self.plan):
             action += "; hloop run --resume goes on with a run that did not complete"
         raise RunDirectoryError(
             Problem(

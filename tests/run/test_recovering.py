@@ -13,6 +13,7 @@ from hloop.errors import HloopError
 from hloop.files import RunPaths
 from hloop.provenance.verify import verify
 from hloop.run import processes
+from hloop.run.aftermath import close_run
 from hloop.run.recovering import recover
 from hloop.run.runlock import RunLock
 from hloop.run.survivors import end_survivors, survivors
@@ -145,6 +146,20 @@ def test_a_session_that_died_while_it_began_is_recovered(
     assert statuses(root / "run")["make"] == "completed"
     assert statuses(root / "run")["other"] == "skipped"
     assert verify(root / "run").unaltered
+
+
+def test_what_completed_as_its_supervisor_died_unheard_is_rejected(tmp_path: Path) -> None:
+    """Snakemake was never told, takes it for failed, and removes what it made."""
+    plan = interrupt_small(tmp_path / "root")
+    paths = RunPaths(plan.run_dir)
+    paths.report.unlink()
+    journal = paths.journal.read_bytes().splitlines(keepends=True)
+    place = next(i for i, line in enumerate(journal) if b'"job_ended"' in line)
+    paths.journal.write_bytes(b"".join(journal[:place]))
+    (paths.root / "other").unlink()
+    close_run("it ended with -9", plan, None)
+    assert statuses(paths.root)["other"] == "failed"
+    assert verify(paths.root).unaltered
 
 
 def test_what_is_recovered_can_be_resumed(sup: Supervised, tmp_path: Path) -> None:

@@ -274,6 +274,9 @@ class PlanRun:
             begun = story.started is not None or self.paths.job(name).scheduled.exists()
             if begun and story.ended is None:
                 self.bury(name, Outcome(Status.FAILED, Failure("supervisor_died", message)))
+                if name in self.completed:
+                    # Nobody heard of it any more: Snakemake takes it for failed.
+                    self.rejected(name)
 
     def bury(self, name: str, outcome: Outcome) -> None:
         """Write down how an attempt ended whose supervisor cannot. What the supervisor still

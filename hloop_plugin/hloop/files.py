@@ -151,15 +151,8 @@ class RunPaths:
         action = "Choose another run directory, or move this one away"
         if os.path.exists(self.plan):
             action += "; hloop run --resume goes on with a run that did not complete"
-        raise RunDirectoryError(
-            Problem(
-                code="run_dir_used",
-                where="",
-                found=found,
-                expected="a folder that is new or empty",
-                action=action,
-            )
-        )
+        expected = "a folder that is new or empty"
+        raise RunDirectoryError(Problem("run_dir_used", "", found, expected, action))
 
 
 def _obstacle(path: Path) -> str:

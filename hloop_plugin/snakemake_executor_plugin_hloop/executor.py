@@ -70,6 +70,8 @@ class Executor(RealExecutor):
         self._run_lock: RunLock | None = None
         self._ended = False
         self._trouble = ""
+        # Jobs that had not come back when the supervisor died.
+        self._unheard: set[str] = set()
 
     # What Snakemake calls
 
@@ -384,6 +386,7 @@ class Executor(RealExecutor):
 
     def _fail_all(self) -> None:
         """Report every job that is out as failed."""
+        self._unheard.update(self._jobs)
         for name in list(self._jobs):
             self._fail(name, f"failed: the supervisor died: {self._trouble}")
 
@@ -404,7 +407,7 @@ class Executor(RealExecutor):
 
         run = self._workflow_run if self._claimed else None
         plan = None if run is None else run.rendered
-        return close_run(self._trouble, plan, self._rule_run)
+        return close_run(self._trouble, self._unheard, plan, self._rule_run)
 
 
 def _import_pandas() -> None:

@@ -148,16 +148,24 @@ def test_a_session_that_died_while_it_began_is_recovered(
     assert verify(root / "run").unaltered
 
 
-def test_what_completed_as_its_supervisor_died_unheard_is_rejected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [False, True])
+def test_what_completed_as_its_supervisor_died_unheard_is_rejected(
+    written: bool, tmp_path: Path
+) -> None:
     """Snakemake was never told, takes it for failed, and removes what it made."""
     plan = interrupt_small(tmp_path / "root")
     paths = RunPaths(plan.run_dir)
     paths.report.unlink()
-    journal = paths.journal.read_bytes().splitlines(keepends=True)
-    unheard = [line for line in journal if b'_ended"' not in line]
-    paths.journal.write_bytes(b"".join(unheard))
+    events = [json.loads(line) for line in paths.journal.read_bytes().splitlines()]
+    lines = [
+        json.dumps(event) + "\n"
+        for event in events
+        if event["event"] != "run_ended"
+        and (written or (event["event"], event.get("job")) != ("job_ended", "other"))
+    ]
+    paths.journal.write_text("".join(lines))
     (paths.root / "other").unlink()
-    close_run("it ended with -9", plan, None)
+    close_run("it ended with -9", {"other"}, plan, None)
     assert statuses(paths.root)["other"] == "failed"
     assert verify(paths.root).unaltered
 

@@ -279,8 +279,21 @@ def test_a_run_whose_supervisor_died_is_closed_in_its_place(rules: Rules) -> Non
     rules.sup.kill()
     root = rules.sup.root
     opening = RunOpening(str(root / "run"), str(root), "hloop", "0", "session", ())
-    assert (close_run("why", None, opening) or {})["counts"] == {"failed": 1}
+    assert (close_run("why", {"rules/a-1-1"}, None, opening) or {})["counts"] == {"failed": 1}
     assert rules.record("a-1-1", "status")["failure"]["reason"] == "supervisor_died"
+
+
+def test_what_completed_as_its_supervisor_died_unheard_is_rejected(rules: Rules) -> None:
+    rules.run("a-1-1")
+    rules.run("b-2-1")
+    rules.sup.kill()
+    root = rules.sup.root
+    opening = RunOpening(str(root / "run"), str(root), "hloop", "0", "session", ())
+    # The plan's job of that name is another.
+    close_run("why", {"rules/a-1-1", "b-2-1"}, None, opening)
+    report = json.loads(rules.sup.paths.report.read_bytes())
+    statuses = {entry["name"]: entry["status"] for entry in report["rules"]}
+    assert statuses == {"a-1-1": "failed", "b-2-1": "completed"}
 
 
 def test_beside_a_plan_they_stand_in_its_run(sup: Supervised) -> None:
@@ -306,7 +319,7 @@ def test_a_supervisor_that_dies_beside_a_plan_leaves_both_to_be_closed(sup: Supe
     wait_for(lambda: len(sup.events("job_started")) == 1, "the journal")
     sup.kill()
     opening = RunOpening(str(sup.paths.root), str(sup.root), "hloop", "0", "session", ())
-    close_run("why", plan, opening)
+    close_run("why", {"rules/a-1-1", "a"}, plan, opening)
     report = json.loads(sup.paths.report.read_bytes())
     reasons = [entry["failure"]["reason"] for entry in (*report["jobs"], *report["rules"])]
     assert reasons == ["supervisor_died"] * 2

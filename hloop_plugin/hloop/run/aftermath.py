@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ from hloop.run.rulerun import RuleRun
 
 
 def close_run(
-    trouble: str, rendered: RenderedPlan | None, rules: RunOpening | None
+    trouble: str,
+    unheard: Collection[str],
+    rendered: RenderedPlan | None,
+    rules: RunOpening | None,
 ) -> dict[str, Any] | None:
     """Write the report of a run whose supervisor died. Gives what the executor prints.
 
     Args:
         trouble: why it died.
+        unheard: the jobs, by the names that the supervisor had for them, that had not come back.
         rendered: the plan that was run; None without one.
         rules: the run whose records the jobs of no plan got; None where they got none.
 
@@ -29,13 +34,13 @@ def close_run(
         rule_run = None
         if rules is not None:
             rule_run = RuleRun.attach(Path(rules.run_dir), Path(rules.repo_root))
-            rule_run.supervisor_died(trouble)
+            rule_run.supervisor_died(trouble, unheard)
         if rendered is None:
             return None if rule_run is None else rule_run.close(interrupted=False)
         if rule_run is not None:
             rule_run.leave()
         run = PlanRun.attach(rendered)
-        run.supervisor_died(trouble)
+        run.supervisor_died(trouble, unheard)
         return run.close(interrupted=False)
     except (OSError, HloopError) as error:
         return {"trouble": f"the run report cannot be written: {error}"}

@@ -139,8 +139,7 @@ class Attempt:
 
     @property
     def record_name(self) -> str:
-        """The name in records: that of its folder, among the plan's jobs or the rules'."""
-        return self.name.rpartition("/")[2]
+        return record_name(self.name)
 
     @property
     def wall_ns(self) -> int:
@@ -325,6 +324,12 @@ def check_artifacts(
                 f"{artifact.sha256}",
             )
     return None
+
+
+def record_name(name: str) -> str:
+    """Give an attempt's name in records: that of its folder, among the plan's jobs or the
+    rules'."""
+    return name.rpartition("/")[2]
 
 
 def tail(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -264,8 +264,12 @@ class PlanRun:
             attempt_status=None if record is None else record.to_dict(),
         )
 
-    def supervisor_died(self, trouble: str) -> None:
-        """Write down that the jobs that were under way died with their supervisor."""
+    def supervisor_died(self, trouble: str, unheard: Collection[str]) -> None:
+        """Write down that the jobs that were under way died with their supervisor.
+
+        Those in ``unheard`` had not come back to Snakemake. It takes them for failed and removes
+        what they made, also of those that had completed.
+        """
         mend_journal(self.paths.journal)
         message = f"the supervisor died, and the job with it: {trouble}"
         stories = read_stories(self.rendered.jobs, read_journal(self.paths.journal))
@@ -274,9 +278,10 @@ class PlanRun:
             begun = story.started is not None or self.paths.job(name).scheduled.exists()
             if begun and story.ended is None:
                 self.bury(name, Outcome(Status.FAILED, Failure("supervisor_died", message)))
-                if name in self.completed:
-                    # Nobody heard of it any more: Snakemake takes it for failed.
-                    self.rejected(name)
+            elif story.status is Status.COMPLETED:
+                self.completed.add(name)
+            if name in unheard and name in self.completed:
+                self.rejected(name)
 
     def bury(self, name: str, outcome: Outcome) -> None:
         """Write down how an attempt ended whose supervisor cannot. What the supervisor still

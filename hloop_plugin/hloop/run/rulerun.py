@@ -8,7 +8,7 @@ fails nobody's workflow.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ from hloop.run.attempt import (
     changed_input,
     check_artifacts,
     read_artifacts,
+    record_name,
     wanted_inputs,
 )
 from hloop.run.beginning import begin, read_facts
@@ -275,12 +276,22 @@ class RuleRun:
 
     def rejected(self, name: str) -> None:
         """Snakemake did not take the outputs of a job that had completed."""
-        self.journal.append(REJECTED, job=name.rpartition("/")[2])
+        self.journal.append(REJECTED, job=record_name(name))
 
-    def supervisor_died(self, trouble: str) -> None:
-        """Write down that the jobs that were under way died with their supervisor."""
+    def supervisor_died(self, trouble: str, unheard: Collection[str]) -> None:
+        """Write down that the jobs that were under way died with their supervisor, and that
+        Snakemake takes no outputs of those in ``unheard``."""
         message = f"the supervisor died, and the job with it: {trouble}"
         self.bury(Outcome(Status.FAILED, Failure("supervisor_died", message)))
+        completed = {
+            event["job"]
+            for event in read_journal(self.paths.journal)
+            if event["event"] == ENDED and event["status"] == Status.COMPLETED
+        }
+        for name in unheard:
+            # Ids of plan jobs hold no slash.
+            if "/" in name and record_name(name) in completed:
+                self.rejected(name)
 
     def bury(self, outcome: Outcome) -> None:
         """Write down how the attempts ended whose supervisor cannot."""

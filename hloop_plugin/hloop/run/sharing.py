@@ -17,7 +17,7 @@ from hloop.devices.leases import LeaseFolder, lease_key, machine_id
 from hloop.devices.resolve import DeviceTable
 from hloop.locks import Holder, Lock
 from hloop.run.asking import PatientObserver
-from hloop.run.attempt import Attempt
+from hloop.run.attempt import Attempt, record_name
 from hloop.run.journal import utc_now
 from hloop.run.opening import Opening
 from hloop.run.runlock import holder_of_run
@@ -76,7 +76,7 @@ class Waiting:
     def to_dict(self) -> dict[str, Any]:
         """Give what the journal says of it."""
         devices = [blocked.to_dict() for blocked in self.devices]
-        return {"job": self.job_id.rpartition("/")[2], "devices": devices}
+        return {"job": record_name(self.job_id), "devices": devices}
 
 
 class Sharing:

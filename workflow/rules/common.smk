@@ -5,6 +5,7 @@ from snakemake.exceptions import WorkflowError
 
 # Under its own name Snakemake's parser takes it for a keyword.
 from snakemake.io import report as mark
+from snakemake.logging import logger
 
 from hloop.errors import HloopError
 from hloop.run.shown import shown, shown_pages
@@ -32,6 +33,10 @@ try:
     )
 except HloopError as error:
     raise WorkflowError(str(error)) from None
+
+if workflow.is_main_process:
+    for warning in hloop_run.warnings:
+        logger.warning(f"hloop: {warning}")
 
 
 def completion_markers(wildcards):

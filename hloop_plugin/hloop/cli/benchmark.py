@@ -24,7 +24,7 @@ from hloop.cli.options import (
     modes_of,
     repo_root_or_here,
 )
-from hloop.cli.output import print_json
+from hloop.cli.output import print_json, print_warnings
 
 if TYPE_CHECKING:
     from hloop.plan.prepare import Prepared
@@ -86,6 +86,7 @@ def command(
 
     root = repo_root_or_here(repo_root)
     prepared = read_config(config, repo_root=root, mimicx_root=mimicx_root)
+    print_warnings(prepared.warnings)
     if prepare_only:
         _prepare(prepared, config, root, run_dir, as_json=as_json)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from hloop.errors import HloopError
@@ -14,6 +15,12 @@ def print_json(value: Any) -> None:
     # JSON has escapes of its own for what another encoding lacks.
     escape = (sys.stdout.encoding or "").lower() != "utf-8"
     print(json.dumps(value, indent=2, ensure_ascii=escape))
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print what may not be meant to stderr."""
+    for warning in warnings:
+        print(f"hloop: {warning}", file=sys.stderr)
 
 
 def print_error(error: HloopError, *, as_json: bool) -> None:

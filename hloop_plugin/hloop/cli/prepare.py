@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hloop.cli.options import JsonOption, MimicxRootOption, RepoRootOption, repo_root_or_here
-from hloop.cli.output import print_json
+from hloop.cli.output import print_json, print_warnings
 
 if TYPE_CHECKING:
     from hloop.plan.model import Plan
@@ -89,8 +88,7 @@ def command(
         mimicx_root=mimicx_root,
         options=SweepOptions(seeds, folds, tag, pool, pools, profile),
     )
-    for warning in prepared.warnings:
-        print(f"hloop: {warning}", file=sys.stderr)
+    print_warnings(prepared.warnings)
     plan = prepared.plan
     folder = (run_dir or Path("run")).absolute()
     if problems := lint(plan, root, folder):

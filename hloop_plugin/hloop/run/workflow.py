@@ -10,7 +10,7 @@ import math
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from hloop.plan.lint import lint
 from hloop.plan.model import Plan
 from hloop.plan.order import topological_order
 from hloop.plan.paths import check_repo_root
-from hloop.plan.prepare import prepare
+from hloop.plan.prepare import read_config
 from hloop.plan.render import RenderedArtifact, RenderedPlan, render_plan
 from hloop.run import resuming
 from hloop.run.approval import check_formal
@@ -68,12 +68,14 @@ class WorkflowRun:
         settings: as configured.
         source: the file that the plan was made from; None in a process that runs one job.
         config: the configuration.
+        warnings: what the plan's file may not mean, as sentences.
     """
 
     rendered: RenderedPlan
     settings: RunSettings
     source: Path | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
     @cached_property
     def paths(self) -> RunPaths:
@@ -236,15 +238,17 @@ def define(
     if subprocess:
         return WorkflowRun(load_claimed(run_dir, root), settings)
     mimicx_root = config.get("mimicx_root")
-    plan = prepare(
+    prepared = read_config(
         Path(source),
         repo_root=root,
         mimicx_root=None if mimicx_root is None else Path(mimicx_root),
     )
+    plan = prepared.plan
     if problems := lint(plan, root, run_dir) + pattern_problems(plan, run_dir):
         raise PlanError(problems, file=source)
     rendered = render_plan(plan, root, run_dir)
-    return WorkflowRun(rendered, settings, Path(os.path.abspath(source)), config)
+    file = Path(os.path.abspath(source))
+    return WorkflowRun(rendered, settings, file, config, prepared.warnings)
 
 
 def _can_be_told(artifact: RenderedArtifact) -> bool:

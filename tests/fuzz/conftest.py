@@ -9,10 +9,11 @@ import pytest
 from formal_case import FormalCase
 from formal_runs import Bench
 from fuzzing import Spoilt, ask
+from hloop_command import hloop
 from supervised import Supervised, job, output, rendered
 from tampering import FOLDER
 
-__all__ = ["ask"]
+__all__ = ["ask", "hloop"]
 
 
 def run_two_jobs(root: Path) -> Path:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import Ask, Spoilt
+from fuzzing import Spoilt, is_answer
+from hloop_command import Hloop
 
 
 def set_time(report: Any) -> None:
@@ -31,10 +32,10 @@ def drop_versions(report: Any) -> None:
     "spoil", [set_time, set_time_before_all_zones, drop_memory, drop_versions]
 )
 def test_a_report_that_is_not_hloops_own_is_not_exported(
-    ask: Ask, run: Spoilt, tmp_path: Path, spoil: Callable[[Any], None]
+    ask: Hloop, run: Spoilt, tmp_path: Path, spoil: Callable[[Any], None]
 ) -> None:
     answer = export(ask, run, tmp_path, spoil)
-    assert (answer.code, answer.is_one) == (2, True)
+    assert (answer.code, is_answer(answer)) == (2, True)
 
 
 def forget_version(report: Any) -> None:
@@ -54,12 +55,12 @@ def put_half_a_surrogate_pair(report: Any) -> None:
     "spoil", [forget_version, fail_without_a_reason, put_half_a_surrogate_pair]
 )
 def test_an_odd_report_is_exported(
-    ask: Ask, run: Spoilt, tmp_path: Path, spoil: Callable[[Any], None]
+    ask: Hloop, run: Spoilt, tmp_path: Path, spoil: Callable[[Any], None]
 ) -> None:
     assert export(ask, run, tmp_path, spoil).code == 0
 
 
-def export(ask: Ask, run: Spoilt, tmp_path: Path, spoil: Callable[[Any], None]) -> Any:
+def export(ask: Hloop, run: Spoilt, tmp_path: Path, spoil: Callable[[Any], None]) -> Any:
     path = run.root / "hloop_run.json"
     report = json.loads(path.read_bytes())
     spoil(report)

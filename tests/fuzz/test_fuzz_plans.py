@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from fuzzing import Ask
+from fuzzing import is_answer
+from hloop_command import Hloop
 from mutations import as_json, change_bytes, change_document
 
 PLANS = Path(__file__).parents[1] / "data" / "plans"
@@ -35,7 +36,7 @@ def document(path: Path) -> Any:
 
 @pytest.mark.parametrize("test", range(TESTS))
 def test_a_spoilt_plan_is_shown_or_refused(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: int
+    ask: Hloop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
     wrong = {}
@@ -45,6 +46,6 @@ def test_a_spoilt_plan_is_shown_or_refused(
         plan.write_bytes(data)
         answer = ask("plan", plan, *(["--json"] if seed % 3 == 0 else []))
         plan.unlink()  # To write over a file takes some disks much longer.
-        if answer.code == 1 or not answer.is_one:
+        if answer.code == 1 or not is_answer(answer):
             wrong[seed] = answer
     assert not wrong

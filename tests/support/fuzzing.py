@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -17,42 +16,23 @@ import typer
 from hloop.cli import main as main_module
 from hloop.cli.main import application
 from hloop.provenance import chain
+from hloop_command import Hloop, Outcome
 from mutations import as_json, change_bytes, change_document
 
 
-@dataclass(frozen=True)
-class Answer:
-    """How a command ended and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def is_one(self) -> bool:
-        """Whether it is what a command may do: an exit code with a meaning, and why."""
-        says_why = self.code == 0 or bool((self.out + self.err).strip())
-        return self.code in (0, 1, 2) and says_why and "Traceback" not in self.err
-
-
-Ask = Callable[..., Answer]
-
-
 @pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Run ``hloop`` with these arguments."""
+def ask(hloop: Hloop, monkeypatch: pytest.MonkeyPatch) -> Hloop:
+    """Run ``hloop`` with these arguments, and do once what is the same each time."""
     monkeypatch.setattr(main_module, "application", lambda *_wanted: _all_commands())
     # All records but the spoilt one are the same each time.
     monkeypatch.setattr(chain, "document_of", _read_once)
+    return hloop
 
-    def call(*arguments: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["hloop", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main_module.main()
-        captured = capsys.readouterr()
-        return Answer(int(end.value.code or 0), captured.out, captured.err)
 
-    return call
+def is_answer(outcome: Outcome) -> bool:
+    """Whether it is what a command may do: an exit code with a meaning, and why."""
+    says_why = outcome.code == 0 or bool((outcome.out + outcome.err).strip())
+    return outcome.code in (0, 1, 2) and says_why and "Traceback" not in outcome.err
 
 
 @cache

@@ -29,8 +29,10 @@ def pytest_configure() -> None:
     processes.become_subreaper()
     # Hundreds of runs need no page; the tests of pages ask for theirs.
     os.environ[SWITCH] = OFF
-    # A shell has what it starts in the background ignore it, and what that starts would too.
+    # A shell has what it starts in the background ignore Ctrl-C, nohup has it ignore a hang-up,
+    # and what that starts would ignore them too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hloop.provenance.contents import check_contents
 from hloop.provenance.verify import Verdict, verify
 from supervised import Supervised, job, output, rendered, wait_for
 from tampering import run_small
@@ -132,12 +134,22 @@ def test_a_run_whose_supervisor_was_killed_accuses_nobody(sup: Supervised) -> No
     assert codes(verdict) == {"report_missing", "job_not_completed"}
 
 
-def test_a_run_that_goes_on_accuses_nobody(sup: Supervised) -> None:
-    sup.open(rendered(sup.root, job("a", "sleep 60"), job("b")))
-    sup.ready("a", "b")
+def test_a_run_that_goes_on_accuses_nobody(
+    sup: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sup.open(rendered(sup.root, job("a", "sleep 60"), job("b", "sleep 60")))
+    sup.ready("a")
     sup.pid("a")
     scheduled = sup.paths.job("a").scheduled
     wait_for(scheduled.exists, "the job to be scheduled")
+
+    def meanwhile(*given: Any) -> None:
+        """The next job starts after the records were read."""
+        sup.ready("b")
+        wait_for(sup.paths.job("b").scheduled.exists, "the next job to be scheduled")
+        check_contents(*given)
+
+    monkeypatch.setattr("hloop.provenance.verify.check_contents", meanwhile)
     verdict = verify(sup.paths.root)
     assert codes(verdict) == {"report_missing", "job_not_completed"}
     sup.stop()

@@ -10,7 +10,7 @@ from hloop.errors import DeviceError, PlanError
 from hloop.plan.contract import schema_problems
 from hloop.plan.model import Job, Plan, ResourceClass
 from hloop.report.durations import Durations, read_durations
-from hloop.report.simulation import Pins, Question, dealt, simulation
+from hloop.report.simulation import Order, Pins, Question, dealt, simulation
 from hloop.schedule.events import Mode
 from hloop.schedule.simulate import jittered
 
@@ -141,6 +141,17 @@ def test_the_hand_over_of_former_runs_counts():
     predictions = simulation(PLAN, durations, Question(modes=(H,)))["predictions"]
     # Two rollouts one after another, then half a second before each of the next two.
     assert predictions[0]["makespan_seconds"] == 2 + 0.5 + 1 + 0.5 + 1
+
+
+@pytest.mark.parametrize(("order", "makespan"), [(Order.TIMES, 5), (Order.PLAN, 6)])
+def test_ready_jobs_start_in_the_order_that_a_run_with_or_without_these_times_has(
+    order: Order, makespan: int
+):
+    # The plan expects the job that nothing waits for to be the long one.
+    plan = Plan("p", (gpu("a", 9, 0), gpu("b", 1, 0), job("after_b", "cpu", 4, "b")))
+    durations = Durations("file", seconds_ns={"a": SECOND, "b": SECOND, "after_b": 4 * SECOND})
+    document = simulation(plan, durations, Question(modes=(H,), order=order))
+    assert document["predictions"][0]["makespan_seconds"] == makespan
 
 
 def test_jobs_without_a_time_are_listed():

@@ -18,7 +18,7 @@ from hloop.cli.options import (
 )
 from hloop.cli.output import print_json
 from hloop.report.durations import MOST_SECONDS
-from hloop.report.simulation import SIMULATION_NAME, Pins
+from hloop.report.simulation import SIMULATION_NAME, Order, Pins
 
 # With more, a few times are all that counts: of 5 the mean is 268,000 times the median.
 MOST_JITTER = 5
@@ -60,6 +60,13 @@ def command(
             "they are dealt anew, the gpu job number k to device k modulo the number of devices."
         ),
     ] = Pins.PINNED,
+    order: Annotated[
+        Order,
+        typer.Option(
+            help="Which ready job starts first: by these times, as with hloop run --durations, or "
+            "by what the plan expects, as without."
+        ),
+    ] = Order.TIMES,
     cpu_workers: CpuWorkersOption = None,
     io_workers: IoWorkersOption = None,
     jitter: Annotated[
@@ -102,6 +109,7 @@ def command(
         modes=modes_of(modes),
         devices=_numbers(devices),
         pins=placement,
+        order=order,
         cpu_workers=cpu_workers,
         io_workers=io_workers,
         default_seconds=default_seconds,
@@ -166,6 +174,8 @@ def _print(document: dict[str, Any]) -> None:
         )
         of += f" ({what}; hand-over {durations['handover_seconds'] * 1e3:.1f} ms)"
     print(f"plan {document['plan_id']}; times: {of}")
+    if document["order"] == Order.PLAN:
+        print("ready jobs start in the order of a run without --durations")
     if durations["times_unused"]:
         print(f"{durations['times_unused']} times are of jobs that the plan does not have")
     if durations["jobs_by_plan"]:

@@ -38,6 +38,15 @@ class Pins(StrEnum):
     configurations are dealt out when a plan is made of them."""
 
 
+class Order(StrEnum):
+    """By what the longest way to the end is found: the ready job that has it starts first."""
+
+    TIMES = "times"
+    """By the times that are simulated, as with ``hloop run --durations``."""
+    PLAN = "plan"
+    """By what the plan expects, as in a run without."""
+
+
 @dataclass(frozen=True)
 class Question:
     """What is to be simulated: every mode on every number of devices.
@@ -55,6 +64,7 @@ class Question:
     modes: tuple[Mode, ...] = tuple(Mode)
     devices: tuple[int, ...] = ()
     pins: Pins = Pins.PINNED
+    order: Order = Order.TIMES
     cpu_workers: int | None = None
     io_workers: int | None = None
     default_seconds: float | None = None
@@ -87,6 +97,7 @@ def simulation(
         "plan_id": plan.plan_id,
         "plan_semantic_hash": identity.plan_semantic_hash(plan),
         "experiment_digest": identity.experiment_digest(plan),
+        "order": question.order.value,
         "durations": {
             "source": durations.source,
             "path": None if durations.path is None else str(durations.path),
@@ -174,7 +185,7 @@ def _prediction(
         io_workers=question.io_workers or plan.max_io_workers,
         placement=Placement.ANY if question.pins is Pins.ANY else Placement.PINNED,
     )
-    nodes = plan_nodes(plan, durations_ns)
+    nodes = plan_nodes(plan, durations_ns if question.order is Order.TIMES else None)
 
     def run(times_ns: Mapping[str, int]) -> Simulation:
         return simulate(settings, nodes, times_ns, handover_ns=durations.handover_ns)

@@ -100,6 +100,7 @@ def _source(simulation: Mapping[str, Any]) -> Markup:
             "by default",
             f"{durations['jobs_by_default']} jobs" if durations["jobs_by_default"] else None,
         ),
+        ("order of ready jobs", f"by the {simulation['order']}"),
         ("hand-over", seconds(durations["handover_seconds"])),
         ("jitter", None if jitter is None else f"{jitter['spread']}, {jitter['samples']} samples"),
         ("experiment digest", element("code", simulation["experiment_digest"])),

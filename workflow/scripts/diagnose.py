@@ -26,6 +26,7 @@ from humanoid.programs import (  # noqa: E402
     demand_schema,
     field,
     natural,
+    parser_of,
     positive,
     read_json,
     run,
@@ -62,13 +63,7 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    description, _, epilog = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of(__doc__)
     add = parser.add_argument
     add("--metrics-json", type=Path, required=True, help="the rollout's summary")
     add("--step-csv", type=Path, required=True, help="the rollout's steps")

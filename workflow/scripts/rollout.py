@@ -34,6 +34,7 @@ sys.path[:] = [*(folder for folder in sys.path if os.path.realpath(folder) != HE
 from humanoid.programs import (  # noqa: E402
     InputError,
     natural,
+    parser_of,
     positive,
     run,
     write_json,
@@ -93,13 +94,7 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    description, _, epilog = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of(__doc__)
     add = parser.add_argument
     add("--task", choices=TASKS, required=True, help="what the humanoid does")
     add("--motion-file", type=Path, required=True, help="the task's reference motion, npz")

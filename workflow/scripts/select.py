@@ -22,6 +22,7 @@ from humanoid.programs import (  # noqa: E402
     InputError,
     demand_schema,
     field,
+    parser_of,
     read_json,
     run,
     write_json,
@@ -48,13 +49,7 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    description, _, epilog = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--candidate",
         nargs=2,

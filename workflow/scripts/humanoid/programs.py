@@ -43,6 +43,17 @@ def _say(text: str) -> int:
     return 2
 
 
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """Give a program's parser, with its docstring as the text around the options."""
+    description, _, epilog = (doc or "").partition("\n\n")
+    return argparse.ArgumentParser(
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
 def natural(text: str) -> int:
     """Read an integer ≥ 0, for argparse."""
     if not (text.isascii() and text.isdigit()):

@@ -130,14 +130,11 @@ def _watch_over(paths: RunPaths) -> Callable[[], bool]:
 
 def is_executed(paths: RunPaths) -> bool:
     """Say whether a run goes on, by its lock; where that cannot be seen, by its journal."""
-    from hloop.errors import RunDirectoryError
     from hloop.provenance.host import boot_id
+    from hloop.run import runlock
     from hloop.run.journal import read_journal
-    from hloop.run.runlock import check_idle
 
-    try:
-        check_idle(paths)
-    except RunDirectoryError:
+    if runlock.is_executed(paths):
         return True
     try:
         events = read_journal(paths.journal)

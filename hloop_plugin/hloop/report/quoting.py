@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from hloop.errors import first_of
 from hloop.report.benchmark import Protocol
 from hloop.report.measuring import MeasuredRun
 
@@ -143,9 +144,7 @@ def _several(name: str, runs: Sequence[MeasuredRun], values: Sequence[Any]) -> I
 
 
 def _names(runs: Iterable[MeasuredRun]) -> str:
-    names = [run.planned.name for run in runs]
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    return first_of([run.planned.name for run in runs])
 
 
 def _count(number: int, what: str) -> str:

@@ -20,6 +20,7 @@ from hloop.report.timeline import band, stages_of
 from hloop.run.claiming import load_claimed
 from hloop.run.journal import read_journal
 from hloop.run.report import assemble
+from hloop.run.runlock import is_executed
 
 if TYPE_CHECKING:
     from hloop.provenance.verify import Verdict
@@ -108,7 +109,7 @@ def read_run(
 
 def _from_journal(paths: RunPaths) -> dict[str, Any]:
     """Make the report that a run would have, if it ended now; but what goes on is called so."""
-    goes_on = _goes_on(paths)
+    goes_on = is_executed(paths)
     events = read_journal(paths.journal)
     document = assemble(load_claimed(paths.root, Path(events[0]["repo_root"])), events)
     # It may have ended meanwhile.
@@ -120,17 +121,6 @@ def _from_journal(paths: RunPaths) -> dict[str, Any]:
                 job["status"] = RUNNING if job["status"] == Status.CANCELLED else WAITING
                 job["failure"] = None
     return document
-
-
-def _goes_on(paths: RunPaths) -> bool:
-    from hloop.errors import RunDirectoryError
-    from hloop.run.runlock import check_idle
-
-    try:
-        check_idle(paths)
-    except RunDirectoryError:
-        return True
-    return False
 
 
 def read_dependencies(paths: RunPaths) -> dict[str, list[str]]:

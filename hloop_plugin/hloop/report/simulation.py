@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from hloop.errors import DeviceError, PlanError, Problem
+from hloop.errors import DeviceError, PlanError, Problem, first_of
 from hloop.plan import identity
 from hloop.plan.model import Plan
 from hloop.report import statistics
@@ -131,12 +131,11 @@ def _complete(
     times |= expected
     missing = [job.job_id for job in plan.jobs if job.job_id not in times]
     if missing and default_seconds is None:
-        more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
         raise PlanError(
             Problem(
                 "duration_missing",
                 "",
-                f"no time is known for {', '.join(missing[:MAX_NAMED])}{more}",
+                f"no time is known for {first_of(missing, MAX_NAMED)}",
                 "a time for every job",
                 "Give them a budget.expected_seconds, name a former run with --durations, or "
                 "say --default-seconds",

@@ -95,15 +95,25 @@ def check_idle(paths: RunPaths) -> None:
     Raises:
         RunDirectoryError: it is being run just now; says by whom.
     """
-    is_held, holder = False, None
+    is_held, holder = _look(paths)
+    if is_held:
+        raise _is_run(paths, holder)
+
+
+def is_executed(paths: RunPaths) -> bool:
+    """Say whether somebody on this machine executes what is in a run directory."""
+    return _look(paths)[0]
+
+
+def _look(paths: RunPaths) -> tuple[bool, Holder | None]:
+    """Say whether the lock is held, and by whom. One that cannot be seen is not."""
     with contextlib.suppress(OSError):
         folder = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            is_held, holder = look(folder, LOCK_NAME)
+            return look(folder, LOCK_NAME)
         finally:
             os.close(folder)
-    if is_held:
-        raise _is_run(paths, holder)
+    return False, None
 
 
 def _is_run(paths: RunPaths, holder: Holder | None) -> RunDirectoryError:

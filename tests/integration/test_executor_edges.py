@@ -133,18 +133,28 @@ def test_jobs_after_the_death_of_the_supervisor_fail_and_nothing_hangs(workspace
 
 # Signals
 
+WAITS_FOR_GO = """
+rule one:
+    output: "o"
+    shell: "touch started; while ! [ -e go ]; do sleep 0.05; done; touch {output}"
+"""
+
+
+def start_and_wait(workspace, waiting):
+    """Start this folder's Snakefile, of which a job waits for a file ``go``."""
+    argv = ("snakemake", "--executor", "hloop", "--cores", "1", "--scheduler", "greedy")
+    process = workspace.start(argv)
+    waiting((workspace.root / "started").exists, "the job to start")
+    return process
+
 
 def test_a_signal_that_is_ignored_stays_ignored(workspace, waiting):
     # As under nohup.
     workspace.write(
         "Snakefile",
-        "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "rule one:\n    output: 'o'\n"
-        "    shell: 'touch started; while ! [ -e go ]; do sleep 0.05; done; touch {output}'\n",
+        "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + WAITS_FOR_GO,
     )
-    argv = ("snakemake", "--executor", "hloop", "--cores", "1", "--scheduler", "greedy")
-    process = workspace.start(argv)
-    waiting((workspace.root / "started").exists, "the job to start")
+    process = start_and_wait(workspace, waiting)
     process.send_signal(signal.SIGHUP)
     workspace.write("go", "")
     result = workspace.finish(process)
@@ -180,13 +190,9 @@ def test_a_signal_before_there_is_a_supervisor_ends_snakemake_in_order(workspace
 def test_a_run_goes_on_where_nobody_reads_any_more_what_it_says(workspace, waiting):
     workspace.write(
         "Snakefile",
-        "rule two:\n    input: 'o'\n    output: 'p'\n    shell: 'touch {output}'\n"
-        "rule one:\n    output: 'o'\n"
-        "    shell: 'touch started; while ! [ -e go ]; do sleep 0.05; done; touch {output}'\n",
+        "rule two:\n    input: 'o'\n    output: 'p'\n    shell: 'touch {output}'\n" + WAITS_FOR_GO,
     )
-    argv = ("snakemake", "--executor", "hloop", "--cores", "1", "--scheduler", "greedy")
-    process = workspace.start(argv)
-    waiting((workspace.root / "started").exists, "the job to start")
+    process = start_and_wait(workspace, waiting)
     process.stdout.close()
     workspace.write("go", "")
     assert process.wait(60) == 0
